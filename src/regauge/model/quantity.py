@@ -47,9 +47,7 @@ _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_TEXT: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_TEXT: Final = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
-WRONG_FORMAT: Final = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
+WRONG_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
 WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 NOT_AN_INTEGER: Final = "cannot convert value to integer"
@@ -289,14 +287,10 @@ def _quick(
         canonical = value & 7 != 0
     else:
         canonical = scale % 3 == 0 and not shifted.endswith("000") and shifted[0] != "0"
-    return Quantity(
-        -value * factor if negative else value * factor, scale, False, fmt, text if canonical else ""
-    )
+    return Quantity(-value * factor if negative else value * factor, scale, False, fmt, text if canonical else "")
 
 
-def _wide(
-    negative: bool, digits: str, places: int, base: int, exponent: int, fmt: QuantityFormat
-) -> Quantity:
+def _wide(negative: bool, digits: str, places: int, base: int, exponent: int, fmt: QuantityFormat) -> Quantity:
     """The decimal form: rounded up to nano, and binary amounts capped at the largest int64."""
     unscaled = int_of_digits(digits)
     if base == 2:

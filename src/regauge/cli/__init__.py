@@ -1,0 +1,3 @@
+"""Not built yet."""
+
+__all__: list[str] = []

@@ -1,0 +1,16 @@
+"""The machine: atomic files, locks, sockets, processes, the real clock. Only rooms that touch the world import this."""
+
+from regauge.host.clock import RealClock
+from regauge.host.files import RealFiles, sync_directory
+from regauge.host.locks import file_lock
+from regauge.host.sockets import SOCKET_PATH_LIMIT_BYTES, check_socket_path, is_listening
+
+__all__ = [
+    "SOCKET_PATH_LIMIT_BYTES",
+    "RealClock",
+    "RealFiles",
+    "check_socket_path",
+    "file_lock",
+    "is_listening",
+    "sync_directory",
+]

@@ -1,0 +1,54 @@
+"""Kubernetes objects as values: documents, views, kinds, quantities, versions, selectors, snapshots. Pure.
+
+An object is its JSON document; the views here are read-only and are made for deciding. `regauge.model.resource` and
+`regauge.model.core` hold the views, `regauge.model.kinds` the table of kinds; all three are imported by name.
+"""
+
+from regauge.model.defaults import pod_spec_with_defaults, with_defaults
+from regauge.model.documents import Document, Object, read_documents
+from regauge.model.kinds import KINDS, Kind, find_kind, split_api_version
+from regauge.model.meta import (
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    OwnerReference,
+    SelectorRequirement,
+    View,
+)
+from regauge.model.quantity import Quantity
+from regauge.model.selectors import matches_labels, matches_node, matches_node_term, matches_requirement
+from regauge.model.semver import Semver
+from regauge.model.snapshot import Snapshot
+from regauge.model.versions import to_v1
+from regauge.model.views import document_view, view, without_nulls
+
+__all__ = [
+    "KINDS",
+    "Document",
+    "Kind",
+    "LabelSelector",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "Object",
+    "ObjectMeta",
+    "OwnerReference",
+    "Quantity",
+    "SelectorRequirement",
+    "Semver",
+    "Snapshot",
+    "View",
+    "document_view",
+    "find_kind",
+    "matches_labels",
+    "matches_node",
+    "matches_node_term",
+    "matches_requirement",
+    "pod_spec_with_defaults",
+    "read_documents",
+    "split_api_version",
+    "to_v1",
+    "view",
+    "with_defaults",
+    "without_nulls",
+]
