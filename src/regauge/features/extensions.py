@@ -20,7 +20,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """A feature and one of its gates (None: it has none). `stages` has one entry a minor, None where there is no gate."""
+    """A feature and one of its gates (None: it has none). `stages`: one entry a minor, None where the gate is not there."""
 
     feature: str
     title: str
