@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from importlib.resources import files
-from types import ModuleType
 
 import pytest
-from tests.support import ROOT, shared
+from tests.support import shared
+from tests.unit.loading import script
 
 from regauge.base import InputError
 from regauge.features import Stage, feature_rows
-
-
-def maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_features", ROOT / "scripts" / "make_features.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.row(220, 243, 244, 245, 246, 247, 248, how="unit")
@@ -76,7 +67,7 @@ def test_unknown_names() -> None:
 
 
 def test_packaged_files_are_what_the_script_makes() -> None:
-    make = maker()
+    make = script("make_features")
     readiness = json.loads(shared("facts/readiness.json").read_text())
     in_source = json.loads(shared("facts/gates_in_source.json").read_text())
     packaged = files("regauge.features") / "data"
