@@ -34,7 +34,7 @@ from regauge.cdi.names import (
 )
 from regauge.cdi.reading import Reading, examine, parse, read_spec, validate
 from regauge.cdi.validation import edit_errors, problems
-from regauge.cdi.versions import CURRENT_VERSION, VERSIONS, minimum_version, with_minimum_version
+from regauge.cdi.versions import CURRENT_VERSION, VERSIONS, enforced_version, minimum_version, with_minimum_version
 from regauge.cdi.writing import document_of, file_for, to_json, to_yaml
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "document_of",
     "edit_errors",
     "edits_for",
+    "enforced_version",
     "examine",
     "file_for",
     "inject",

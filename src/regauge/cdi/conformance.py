@@ -24,7 +24,7 @@ from regauge.cdi.names import (
     split_kind,
 )
 from regauge.cdi.reading import examine, parse
-from regauge.cdi.versions import minimum_version
+from regauge.cdi.versions import enforced_version
 from regauge.cdi.writing import document_of, file_for
 
 Case = Mapping[str, Any]
@@ -56,7 +56,7 @@ def _validate(case: Case) -> Answer:
     reading = examine(case["spec"], "dir0/spec.yaml")
     answer: Answer = {"parsed": reading.spec is not None}
     if reading.spec is not None:
-        answer |= {"spec": document_of(reading.spec), "min_version": minimum_version(reading.spec)}
+        answer |= {"spec": document_of(reading.spec), "min_version": enforced_version(reading.spec)}
     if reading.error is not None:
         return _found(reading.error, **answer)
     assert reading.spec is not None

@@ -25,7 +25,7 @@ from regauge.cdi.model import (
     NetDevice,
     Spec,
 )
-from regauge.cdi.scalars import Scalar, WrongScalar, boolean, integer, plain, tagged
+from regauge.cdi.scalars import TAG, Scalar, WrongScalar, boolean, integer, plain, tagged
 from regauge.cdi.tree import PLAIN, QUOTED, MappingNode, Node, ScalarNode, SequenceNode, compose, line_of
 from regauge.cdi.validation import problems
 
@@ -98,8 +98,8 @@ def parse(text: str | bytes, file: str | None = None) -> Reading:
 # The short cut ---------------------------------------------------------------------------------------------------
 
 _DECODER = msgspec.json.Decoder(Spec)
-# Legal JSON that the YAML reader sees differently: escapes by number, a key and its colon on different lines.
-_NOT_YAML = re.compile(r'\\u|\x7f|"[ \t\r]*\n\s*:')
+# Legal JSON that the YAML reader of runtimes sees differently: some escapes, a key and its colon on different lines.
+_NOT_YAML = re.compile(r'\\[u/]|\x7f|"[ \t\r]*\n\s*:')
 _KEY_LIMIT = 1000
 
 
@@ -154,9 +154,7 @@ class _Reader:
         self.values += 1
         if self.values > VALUES_LIMIT:
             raise InputError(f"more than {VALUES_LIMIT:,} values: too many aliases of large parts")
-        if node.tag is PLAIN and isinstance(node, ScalarNode) and plain(node.value).kind == "null":
-            return None
-        return read(self, node, path)
+        return None if _is_null(node) else read(self, node, path)
 
     def members(self, node: MappingNode, path: Path) -> list[tuple[str, Node, Node]]:
         """The fields of a mapping as (name, key, value), merged ones included. The same name twice is complained of."""
@@ -200,10 +198,13 @@ class _Reader:
         return found
 
     def _key(self, key: Node, path: Path) -> str | None:
-        if isinstance(key, ScalarNode):
-            return None if key.tag is PLAIN and plain(key.value).kind == "null" else str(key.value)
-        self.complain("type", "a field name must be text", path, key)
-        return None
+        return None if _is_null(key) else _text(self, key, path)
+
+
+def _is_null(node: Node) -> bool:
+    if not isinstance(node, ScalarNode) or node.tag is QUOTED:
+        return False
+    return (node.tag is PLAIN or node.tag == TAG + "null") and plain(node.value).kind == "null"
 
 
 _Read = Callable[[_Reader, Node, Path], T | None]
@@ -255,7 +256,7 @@ def _truth(reader: _Reader, node: Node, path: Path) -> bool | None:
     if scalar is None or scalar.kind == "null":
         return None
     try:
-        return boolean(scalar, quoted=node.tag is QUOTED)
+        return boolean(scalar)
     except WrongScalar as error:
         reader.complain("type", str(error), path, node)
         return None

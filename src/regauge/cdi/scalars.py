@@ -97,11 +97,11 @@ def integer(scalar: Scalar, low: int, high: int) -> int:
     return number
 
 
-def boolean(scalar: Scalar, quoted: bool) -> bool:
-    """true or false; unquoted also yes, no, on, off. Raises `WrongScalar`."""
+def boolean(scalar: Scalar) -> bool:
+    """true or false; also yes, no, on, off, quoted or not. Raises `WrongScalar`."""
     if isinstance(scalar.value, bool):
         return scalar.value
-    if scalar.kind == "str" and not quoted and scalar.value in _OLD_BOOLS:
+    if scalar.kind == "str" and scalar.value in _OLD_BOOLS:
         return _OLD_BOOLS[str(scalar.value)]
     raise WrongScalar(f"{scalar.value!r} is neither true nor false")
 

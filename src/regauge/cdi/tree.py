@@ -5,6 +5,7 @@ Bounded: the size of the text here, the nesting by the parser (1,000), the growt
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -13,6 +14,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from regauge.cdi.findings import Finding, Path
 
 SPEC_LIMIT_BYTES = 16 * 2**20
+
+_ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 
 PLAIN = "plain"
 QUOTED = "quoted"
@@ -53,9 +56,30 @@ def compose(text: str | bytes, file: str | None = None) -> tuple[Node | None, li
         return None, [Finding("syntax", "the file is not UTF-8 text", file=file)]
     except RecursionError:
         return None, [Finding("syntax", "the file is nested too deeply", file=file)]
+    if root is not None and "\\/" in decoded and (node := _escaped_slash(root, decoded)):
+        what = "'\\/' is not an escape in YAML: runtimes refuse the file"
+        fix = "write '/'"
+        return None, [Finding("syntax", what, fix=fix, file=file, line=node.start_mark.line + 1)]
     if root is None:
         return None, [Finding("empty", "the file is empty", fix="write a spec or remove the file", file=file)]
     return root, _after(parser, file)
+
+
+def _escaped_slash(root: Node, text: str) -> Node | None:
+    """The first text with a slash escaped as JSON allows and the YAML library of runtimes does not."""
+    todo, seen = [root], {id(root)}
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ScalarNode):
+            if node.style == '"' and _ESCAPED_SLASH.search(text, node.start_mark.index, node.end_mark.index):
+                return node
+            continue
+        children = node.value if isinstance(node, SequenceNode) else [part for pair in node.value for part in pair]
+        for child in reversed(children):
+            if id(child) not in seen:
+                seen.add(id(child))
+                todo.append(child)
+    return None
 
 
 def _after(parser: _Composer, file: str | None) -> list[Finding]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from regauge.cdi.findings import Finding, Path
 from regauge.cdi.model import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount, NetDevice, Spec
 from regauge.cdi.names import device_problem, kind_part_problem, split_kind
-from regauge.cdi.versions import VERSIONS, minimum_version, normal_version
+from regauge.cdi.versions import VERSIONS, enforced_version, minimum_version, normal_version
 
 HOOK_NAMES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 NODE_TYPES = ("", "b", "c", "u", "p")
@@ -64,8 +64,8 @@ def _version_errors(spec: Spec) -> Iterator[Finding]:
         what = f"{spec.cdi_version!r} is not a version of CDI" if spec.cdi_version else "cdiVersion is missing"
         yield Finding("version-unknown", what, ("cdiVersion",), fix=f"write {minimum_version(spec)}")
         return
-    needed = minimum_version(spec)
-    if VERSIONS.index(declared) < VERSIONS.index(needed):
+    if VERSIONS.index(declared) < VERSIONS.index(enforced_version(spec)):
+        needed = minimum_version(spec)
         what = f"cdiVersion is {declared}, but what the spec uses came with {needed}"
         yield Finding("version-too-low", what, ("cdiVersion",), fix=f"write {needed}")
 
@@ -161,8 +161,16 @@ def _advice(spec: Spec, refused: bool) -> Iterator[Finding]:
     for index, device in enumerate(spec.devices):
         yield from _annotation_advice(device.annotations, ("devices", index, "annotations"))
         yield from _edit_advice(device.container_edits, ("devices", index, "containerEdits"))
-    needed = minimum_version(spec)
-    if not refused and normal_version(spec.cdi_version) != needed:
+    if not refused:
+        yield from _version_advice(spec)
+
+
+def _version_advice(spec: Spec) -> Iterator[Finding]:
+    declared, needed = normal_version(spec.cdi_version), minimum_version(spec)
+    if VERSIONS.index(declared) < VERSIONS.index(needed):
+        text = f"what the spec uses came with {needed}; runtimes overlook it, as they check only the last device for it"
+        yield Finding("version-too-low", text, ("cdiVersion",), severity="warning", fix=f"write {needed}")
+    elif declared != needed:
         text = f"cdiVersion {spec.cdi_version} is higher than needed: runtimes that know only {needed} refuse the spec"
         yield Finding("version-higher-than-needed", text, ("cdiVersion",), severity="note", fix=f"write {needed}")
 

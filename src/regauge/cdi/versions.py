@@ -21,8 +21,18 @@ def normal_version(version: str) -> str:
 
 def minimum_version(spec: Spec) -> str:
     """The lowest version of the specification that has everything `spec` uses."""
+    return next((version for version, needs in _NEEDS if needs(spec)), "0.3.0")
+
+
+def enforced_version(spec: Spec) -> str:
+    """The lowest version that runtimes let a spec declare: `minimum_version`, or lower by a slip of theirs.
+
+    The reference looks at edits of the last device only when it asks for host paths of device nodes (0.5.0) and types of
+    mounts (0.4.0): a loop variable shared by all turns, in every release up to 1.1.2.
+    """
+    seen = msgspec.structs.replace(spec, devices=spec.devices[-1:])
     for version, needs in _NEEDS:
-        if needs(spec):
+        if needs(seen if needs in (_uses_host_path, _uses_mount_type) else spec):
             return version
     return "0.3.0"
 
@@ -57,9 +67,11 @@ def _uses_annotations_or_dotted_class(spec: Spec) -> bool:
     return "." in spec.kind.partition("/")[2]
 
 
-def _uses_host_path_or_digit_name(spec: Spec) -> bool:
-    if any(device.name[:1].isdigit() and device.name[:1].isascii() for device in spec.devices):
-        return True
+def _uses_digit_name(spec: Spec) -> bool:
+    return any("0" <= device.name[:1] <= "9" for device in spec.devices)
+
+
+def _uses_host_path(spec: Spec) -> bool:
     return any(node.host_path for edits in _edits(spec) for node in edits.device_nodes)
 
 
@@ -72,6 +84,7 @@ _NEEDS: tuple[tuple[str, Callable[[Spec], bool]], ...] = (
     ("1.1.0", _uses_net_devices_or_new_rdt),
     ("0.7.0", _uses_rdt_or_groups),
     ("0.6.0", _uses_annotations_or_dotted_class),
-    ("0.5.0", _uses_host_path_or_digit_name),
+    ("0.5.0", _uses_digit_name),
+    ("0.5.0", _uses_host_path),
     ("0.4.0", _uses_mount_type),
 )

@@ -19,9 +19,10 @@ from regauge.cdi.scalars import must_be_quoted
 from regauge.cdi.validation import problems
 
 _INDENT = 4
-_PLAIN = re.compile(r"[A-Za-z0-9_/.+=~$^();<\\][\x20-\x7e]*")
+_LETTER = r"[\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]"
+_PLAIN = re.compile(rf"(?![ -\-:>?@\[\]`{{|}}]){_LETTER}+|[$()+]{_LETTER}*|[-?:](?! ){_LETTER}+")
 _NOT_PLAIN = re.compile(r": |:$| #| $|^\.\.\.|^---")
-_PRINTABLE = re.compile(r"[\x20-\x7e]*")
+_PRINTABLE = re.compile(rf"{_LETTER}*")
 
 
 def document_of(spec: Spec) -> dict[str, Any]:
