@@ -1,3 +1,5 @@
-"""Not built yet."""
+"""The command line: one file per verb, parsing and printing only."""
 
-__all__: list[str] = []
+from regauge.cli.app import main
+
+__all__ = ["main"]

@@ -1,3 +1,35 @@
-"""Not built yet."""
+"""Every device of the estate by physical identity: who advertises it, who holds it, what is unknown. Pure."""
 
-__all__: list[str] = []
+from regauge.inventory.counts import (
+    CountedResource,
+    container_ask,
+    counted_resources,
+    is_extended_resource,
+    pod_ask,
+    whole,
+)
+from regauge.inventory.devices import (
+    Advertisement,
+    EstateDevice,
+    Inventory,
+    Stack,
+    identity_of,
+    newest_slices,
+    take_inventory,
+)
+
+__all__ = [
+    "Advertisement",
+    "CountedResource",
+    "EstateDevice",
+    "Inventory",
+    "Stack",
+    "container_ask",
+    "counted_resources",
+    "identity_of",
+    "is_extended_resource",
+    "newest_slices",
+    "pod_ask",
+    "take_inventory",
+    "whole",
+]

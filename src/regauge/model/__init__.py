@@ -16,7 +16,9 @@ from regauge.model.meta import (
     SelectorRequirement,
     View,
 )
+from regauge.model.node_report import NodeReport, PluginDeviceHolder, PluginDeviceReport
 from regauge.model.quantity import Quantity
+from regauge.model.rules import AllocatorVariant, Rules
 from regauge.model.selectors import matches_labels, matches_node, matches_node_term, matches_requirement
 from regauge.model.semver import Semver
 from regauge.model.snapshot import Snapshot
@@ -25,15 +27,20 @@ from regauge.model.views import document_view, view, without_nulls
 
 __all__ = [
     "KINDS",
+    "AllocatorVariant",
     "Document",
     "Kind",
     "LabelSelector",
+    "NodeReport",
     "NodeSelector",
     "NodeSelectorTerm",
     "Object",
     "ObjectMeta",
     "OwnerReference",
+    "PluginDeviceHolder",
+    "PluginDeviceReport",
     "Quantity",
+    "Rules",
     "SelectorRequirement",
     "Semver",
     "Snapshot",

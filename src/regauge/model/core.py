@@ -178,6 +178,14 @@ class PodExtendedResourceClaimStatus(View, frozen=True):
     resource_claim_name: str = ""
 
 
+class NodeAllocatableResourceClaimStatus(View, frozen=True):
+    """What the devices of one claim take of the node's own resources (alpha)."""
+
+    resource_claim_name: str = ""
+    containers: tuple[str, ...] = ()
+    resources: dict[str, QuantityText] = {}
+
+
 class ResourceHealth(View, frozen=True):
     resource_id: str = msgspec.field(default="", name="resourceID")
     health: str = ""
@@ -209,6 +217,7 @@ class PodStatus(View, frozen=True):
     nominated_node_name: str = ""
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+    node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     start_time: str | None = None

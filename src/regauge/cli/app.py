@@ -1,0 +1,72 @@
+"""Puts the verbs together and turns errors into words and exit codes.
+
+Exit codes: 0 good, 1 the answer is no, 2 usage or input error, 3 trouble that may pass or a bug of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+import click
+import typer
+
+from regauge.base import RegaugeError
+from regauge.cli import assess, driver, examples, features, rehearse, version
+
+HELP = """Run accelerators on Kubernetes under Device Plugins and DRA, and move from one to the other with proof.
+
+\b
+Start here:
+  regauge rehearse                a first move, live, in a minute, on this machine alone
+  regauge assess                  what your current cluster would need to move (reads only)
+  regauge rehearse DIR            the same rehearsal with a dump of your cluster
+  regauge examples                more to try
+
+INPUT is a directory or file of `kubectl get -o yaml|json` output, or - for standard input. Without it, verbs that read
+a cluster use the current kube context. Every verb that prints takes -o json.
+"""
+
+app = typer.Typer(
+    name="regauge",
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
+    ("rehearse", rehearse.command),
+    ("assess", assess.command),
+    ("driver", driver.command),
+    ("features", features.command),
+    ("examples", examples.command),
+    ("version", version.command),
+)
+for _name, _command in _VERBS:
+    app.command(_name)(_command)
+
+
+def main() -> None:
+    """The entry point of the `regauge` program."""
+    try:
+        app(standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.exceptions.Abort:
+        print("regauge: stopped", file=sys.stderr)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except RegaugeError as error:
+        print(f"regauge: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)
+    except KeyboardInterrupt:
+        print("regauge: stopped", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,36 @@
+"""`regauge examples`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regauge.cli.output import Format, print_document, print_table
+
+EXAMPLES: tuple[tuple[str, str], ...] = (
+    ("regauge rehearse", "a first move on this machine: one node, eight accelerators, both stacks, real gRPC"),
+    ("regauge rehearse --simulated --seed 7", "the same in virtual time, without sockets or processes; repeatable"),
+    ("regauge rehearse DIR", "a dump of your cluster in the rehearsal: placed as it is, then one workload moved"),
+    ("kubectl get nodes,pods,deployments -A -o yaml | regauge rehearse -", "the same from a pipe"),
+    ("regauge assess", "the current kube context, read-only: every workload that asks for accelerators"),
+    ("regauge assess DIR -o json", "the same from a dump, for a program"),
+    ("regauge features --kube-version 1.36", "what of DRA is ready on 1.36, gate by gate"),
+    ("regauge features --feature DRAExtendedResource", "one feature over all versions"),
+    ("regauge driver --config devices.yaml --kubelet-dir /var/lib/kubelet", "serve devices under both stacks"),
+    ("regauge --install-completion", "completion for your shell"),
+)
+
+
+def command(
+    output: Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")] = Format.table,
+) -> None:
+    """List commands worth trying, with a line on each.
+
+    \b
+    regauge examples
+    """
+    if output is Format.table:
+        print_table(("COMMAND", "WHAT IT SHOWS"), EXAMPLES)
+    else:
+        print_document([{"command": command_, "shows": shows} for command_, shows in EXAMPLES], output)

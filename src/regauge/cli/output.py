@@ -1,0 +1,55 @@
+"""Printing: tables for people, JSON for programs. Data goes to stdout, everything said beside it to stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+from regauge.base import pretty_json
+
+PIPE_WIDTH = 240
+
+
+class Format(StrEnum):
+    """What `-o` takes."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+
+
+def print_document(document: Any, output: Format) -> None:
+    """One JSON value as JSON or YAML."""
+    if output is Format.yaml:
+        import yaml
+
+        print(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), end="")
+    else:
+        print(pretty_json(document))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
+    """A table on stdout: as wide as the terminal, or never cut when stdout is a pipe."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    table = Table(box=None, pad_edge=False, title=title or None, title_justify="left", header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    console.print(table)
+
+
+def plain(text: str) -> str:
+    """Text from an input made safe for a terminal: control characters become visible."""
+    return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
+
+
+def say(text: str = "") -> None:
+    """A line beside the data."""
+    print(text, file=sys.stderr)

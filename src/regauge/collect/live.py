@@ -1,0 +1,87 @@
+"""An estate from a live cluster, by reading only. What may not be read is named with the missing permission."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from regauge.base import Where
+from regauge.collect.estate import Estate, Skipped
+from regauge.kube import Forbidden, KubeClient, NotFound
+from regauge.model import Document, Kind, Snapshot
+from regauge.model.kinds import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    JOB,
+    LIMIT_RANGE,
+    NAMESPACE,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_QUOTA,
+    RESOURCE_SLICE,
+    RUNTIME_CLASS,
+    STATEFUL_SET,
+)
+
+LIVE_KINDS: tuple[Kind, ...] = (
+    NODE,
+    NAMESPACE,
+    POD,
+    DEPLOYMENT,
+    REPLICA_SET,
+    STATEFUL_SET,
+    DAEMON_SET,
+    JOB,
+    CRON_JOB,
+    DEVICE_CLASS,
+    RESOURCE_SLICE,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    DEVICE_TAINT_RULE,
+    RESOURCE_QUOTA,
+    LIMIT_RANGE,
+    RUNTIME_CLASS,
+    PRIORITY_CLASS,
+)
+
+
+async def collect_live(
+    client: KubeClient, namespace: str = "", progress: Callable[[str], None] = lambda _: None
+) -> Estate:
+    """Everything the assessment looks at, one list per kind; `namespace` limits the namespaced kinds ("" is all).
+
+    Only `list` is used. A kind that is forbidden or not served is left out and told in `Estate.skipped`. Raises
+    `ServerUnavailable` when the cluster does not answer.
+    """
+    version = await client.version()
+    documents: list[Document] = []
+    skipped: list[Skipped] = []
+    for kind in LIVE_KINDS:
+        progress(kind.plural)
+        scope = namespace if kind.namespaced else ""
+        try:
+            found = await client.list(kind, scope)
+        except Forbidden as error:
+            where = f" in namespace {scope}" if scope else " in the whole cluster"
+            skipped.append(
+                Skipped(kind.resource, f"the verb list on {kind.resource}{where} is missing ({error.message})")
+            )
+            continue
+        except NotFound:
+            skipped.append(Skipped(kind.resource, f"{kind.api_version} {kind.kind} is not served by this cluster"))
+            continue
+        for item in found.items:
+            object_ = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
+            documents.append(Document(object_, Where(object=f"live {kind.plural}")))
+    return Estate(
+        snapshot=Snapshot.of(documents),
+        source="the current context",
+        git_version=version.git_version,
+        skipped=tuple(skipped),
+    )

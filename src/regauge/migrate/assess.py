@@ -1,0 +1,184 @@
+"""The assessment table: every workload that asks for accelerators, and what it would need to move to claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from regauge.inventory import is_extended_resource, newest_slices, whole
+from regauge.migrate.pools import pool_of, pools_of
+from regauge.migrate.serving import DeviceMatcher, Serving, find_serving
+from regauge.migrate.workloads import Ask, AskStack, Workload, find_workloads
+from regauge.model import Rules, Snapshot, matches_node
+from regauge.model.core import Node
+
+QUOTA_PREFIX = "requests."
+PENDING_REASON_LENGTH = 160
+
+
+@dataclass(frozen=True, slots=True)
+class AssessRow:
+    """One ask of one workload. `needs` is empty where nothing is needed; `ready` says whether it could move as it is."""
+
+    namespace: str
+    kind: str
+    name: str
+    stack: AskStack
+    asks_for: str
+    count: int
+    replicas: int
+    pools: tuple[str, ...]
+    state: str
+    ready: bool
+    needs: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPool:
+    """What one node pool offers through which stack."""
+
+    pool: str
+    nodes: int
+    device_plugin: Mapping[str, int]
+    dra: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The whole answer; `servings` tells for every counted resource who could serve it."""
+
+    rows: tuple[AssessRow, ...]
+    pools: tuple[ServingPool, ...]
+    servings: tuple[Serving, ...]
+
+
+def assess(snapshot: Snapshot, rules: Rules, matches: DeviceMatcher) -> Assessment:
+    """The assessment of one cluster. Pure: the same snapshot and rules give the same answer."""
+    workloads = find_workloads(snapshot)
+    names = {ask.name for item in workloads for ask in item.asks if ask.stack is not AskStack.CLAIM}
+    counted = {name for node in snapshot.nodes for name in node.status.capacity if is_extended_resource(name)}
+    servings = {name: find_serving(name, snapshot, matches) for name in sorted(names | counted)}
+    rows = [_row(item, ask, servings, snapshot, rules) for item in workloads for ask in item.asks]
+    return Assessment(tuple(rows), _pools(snapshot), tuple(servings.values()))
+
+
+def _row(workload: Workload, ask: Ask, servings: Mapping[str, Serving], snapshot: Snapshot, rules: Rules) -> AssessRow:
+    if ask.stack is AskStack.LIMITS:
+        blockers = tuple(_blockers(workload, ask, servings[ask.name], snapshot))
+        needs = blockers + tuple(_adaptations(workload, ask, servings[ask.name], snapshot))
+        ready = not blockers
+    else:
+        needs, ready = tuple(_present(ask, rules)), True
+    pods_on = [pod.spec.node_name for pod in workload.pods if pod.spec.node_name]
+    pools = pools_of(pods_on, snapshot.nodes)
+    asks_for = f"{ask.name} [{ask.detail}]" if ask.detail else ask.name
+    return AssessRow(
+        workload.namespace,
+        workload.kind,
+        workload.name,
+        ask.stack,
+        asks_for,
+        ask.count,
+        workload.replicas,
+        pools,
+        _state(workload),
+        ready,
+        needs,
+    )
+
+
+def _blockers(workload: Workload, ask: Ask, serving: Serving, snapshot: Snapshot) -> Iterator[str]:
+    """What has to be there before this ask can move."""
+    if serving.device_class is None or not serving.devices:
+        yield f"a DRA driver and class for {ask.name}: {serving.why}"
+        return
+    nodes = {node.metadata.name: node for node in snapshot.nodes}
+    admitted = {name for name in serving.nodes if name in nodes and _admits(workload, nodes[name])}
+    if not admitted:
+        wanted = ", ".join(f"{key}={value}" for key, value in sorted(workload.template.spec.node_selector.items()))
+        yield (
+            f"devices of class {serving.device_class} where it may run: they are on {_some(serving.nodes)},"
+            f" its node selector or affinity ({wanted or 'affinity'}) admits none of these"
+        )
+        return
+    most = max(sum(1 for device in serving.devices if name in device.nodes) for name in admitted)
+    if most < ask.count:
+        yield f"{ask.count} devices of class {serving.device_class} on one node: {most} is the most that any has"
+
+
+def _adaptations(workload: Workload, ask: Ask, serving: Serving, snapshot: Snapshot) -> Iterator[str]:
+    """What has to change with the move."""
+    if serving.device_class and serving.devices:
+        yield f"a ResourceClaimTemplate for class {serving.device_class} ({serving.how})"
+    described = sorted(key for key in workload.template.spec.node_selector if _describes_devices(key))
+    if described:
+        yield f"node selector on {', '.join(described)} turned into a CEL selector or dropped"
+    if workload.template.spec.runtime_class_name:
+        yield f"runtimeClassName {workload.template.spec.runtime_class_name} reviewed: injection comes through CDI"
+    for document in snapshot.documents(("", "ResourceQuota")):
+        hard = (document.object.get("spec") or {}).get("hard") or {}
+        if document.namespace == workload.namespace and QUOTA_PREFIX + ask.name in hard:
+            of_class = f"{serving.device_class or 'CLASS'}.deviceclass.resource.k8s.io/devices"
+            yield f"ResourceQuota {document.name} limits {ask.name}: add {of_class}"
+
+
+def _present(ask: Ask, rules: Rules) -> Iterator[str]:
+    if ask.stack is AskStack.BRIDGE:
+        state = "on" if rules.on("DRAExtendedResource") else "OFF"
+        yield f"nothing now (DRA serves this name; gate DRAExtendedResource is {state} on {rules.minor})"
+    if ask.stack is AskStack.CLAIM and ask.name == "?":
+        yield ask.detail
+
+
+def _describes_devices(label: str) -> bool:
+    domain = label.partition("/")[0]
+    return "gpu" in label or domain in ("nvidia.com", "amd.com", "gpu.intel.com", "intel.feature.node.kubernetes.io")
+
+
+def _admits(workload: Workload, node: Node) -> bool:
+    spec = workload.template.spec
+    labels = node.metadata.labels or {}
+    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
+        return False
+    required = spec.affinity.node_affinity.required if spec.affinity and spec.affinity.node_affinity else None
+    return required is None or matches_node(required, node)
+
+
+def _some(names: frozenset[str]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
+
+
+def _state(workload: Workload) -> str:
+    running = sum(pod.status.phase == "Running" for pod in workload.pods)
+    if running == len(workload.pods) and workload.pods:
+        return f"{running} running"
+    for pod in workload.pods:
+        for condition in pod.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                return f"{running} running, pending: {condition.message[:PENDING_REASON_LENGTH]}"
+    return f"{running} of {len(workload.pods)} running" if workload.pods else "no pods"
+
+
+def _pools(snapshot: Snapshot) -> tuple[ServingPool, ...]:
+    offered: dict[str, tuple[list[str], dict[str, int], dict[str, int]]] = {}
+    pool_by_node = {node.metadata.name: pool_of(node) for node in snapshot.nodes}
+    for node in snapshot.nodes:
+        names, counted, _ = offered.setdefault(pool_of(node), ([], {}, {}))
+        names.append(node.metadata.name)
+        for name, count in node.status.capacity.items():
+            if is_extended_resource(name) and whole(count):
+                counted[name] = counted.get(name, 0) + whole(count)
+    for slice_ in newest_slices(snapshot.slices):
+        pool = pool_by_node.get(slice_.spec.node_name or "")
+        if pool:
+            published = offered[pool][2]
+            published[slice_.spec.driver] = published.get(slice_.spec.driver, 0) + len(slice_.spec.devices)
+    return tuple(
+        ServingPool(pool, len(names), counted, published)
+        for pool, (names, counted, published) in sorted(offered.items())
+    )

@@ -1,0 +1,116 @@
+"""Which device class can serve what a counted resource stands for, with which devices, and by what evidence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from regauge.inventory import newest_slices
+from regauge.model import Snapshot, matches_node
+from regauge.model.core import Node
+from regauge.model.resource import DEVICE_CLASS_PREFIX, Device, DeviceClass, ResourceSlice
+
+DeviceMatcher = Callable[[DeviceClass, str, Device], bool]
+"""Whether a device of a driver belongs to a class. A selector that errs on the device counts as no."""
+
+
+class VendorDriver(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
+    """What a vendor publishes through DRA for a resource that its device plugin counts."""
+
+    pattern: str
+    driver: str
+    class_name: str
+    source: str
+
+
+class _Table(msgspec.Struct):
+    resources: tuple[VendorDriver, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A device that a driver publishes, and the nodes that can reach it."""
+
+    driver: str
+    pool: str
+    device: str
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Who could serve a resource. `device_class` is None where nobody can, and `why` says so; `how` is the evidence."""
+
+    resource_name: str
+    device_class: str | None
+    how: str
+    devices: tuple[Published, ...] = ()
+    why: str = ""
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return frozenset(name for device in self.devices for name in device.nodes)
+
+
+@cache
+def vendor_drivers() -> tuple[VendorDriver, ...]:
+    """The packaged table of vendors' DRA drivers."""
+    data = files("regauge.migrate").joinpath("data/drivers.json").read_bytes()
+    return msgspec.json.decode(data, type=_Table).resources
+
+
+def find_serving(resource_name: str, snapshot: Snapshot, matches: DeviceMatcher) -> Serving:
+    """The class that can serve `resource_name` in this cluster: one that names it, its implicit class, or the vendor's."""
+    classes = {item.metadata.name: item for item in snapshot.device_classes}
+    named = [item for item in classes.values() if item.spec.extended_resource_name == resource_name]
+    if named:
+        chosen = max(sorted(named, key=_name), key=lambda item: item.metadata.creation_timestamp or "")
+        return _with_devices(resource_name, chosen, "the class carries this extendedResourceName", snapshot, matches)
+    if resource_name.startswith(DEVICE_CLASS_PREFIX):
+        name = resource_name.removeprefix(DEVICE_CLASS_PREFIX)
+        if name in classes:
+            return _with_devices(resource_name, classes[name], "the name is the class's own", snapshot, matches)
+        return Serving(resource_name, None, "", why=f"the device class {name} does not exist")
+    vendor = next((item for item in vendor_drivers() if re.fullmatch(item.pattern, resource_name)), None)
+    if vendor is None:
+        return Serving(resource_name, None, "", why="no DRA driver is known for it, and no class names it")
+    if vendor.class_name not in classes:
+        why = f"its vendor's driver {vendor.driver} would offer it as class {vendor.class_name}, which does not exist here"
+        return Serving(resource_name, None, "", why=why)
+    how = f"vendor's driver {vendor.driver} ({vendor.source})"
+    return _with_devices(resource_name, classes[vendor.class_name], how, snapshot, matches)
+
+
+def _name(device_class: DeviceClass) -> str:
+    return device_class.metadata.name
+
+
+def _with_devices(
+    resource_name: str, device_class: DeviceClass, how: str, snapshot: Snapshot, matches: DeviceMatcher
+) -> Serving:
+    found = []
+    for slice_ in newest_slices(snapshot.slices):
+        for device in slice_.spec.devices:
+            if matches(device_class, slice_.spec.driver, device):
+                nodes = _reaching(slice_, device, snapshot.nodes)
+                found.append(Published(slice_.spec.driver, slice_.spec.pool.name, device.name, nodes))
+    why = "" if found else f"class {device_class.metadata.name} matches no published device"
+    return Serving(resource_name, device_class.metadata.name, how, tuple(found), why)
+
+
+def _reaching(slice_: ResourceSlice, device: Device, nodes: tuple[Node, ...]) -> frozenset[str]:
+    """The nodes that can use a device, by its own words or else by its slice's."""
+    for part in (device, slice_.spec):
+        if part.node_name:
+            return frozenset((part.node_name,))
+        if part.all_nodes:
+            return frozenset(node.metadata.name for node in nodes)
+        if part.node_selector is not None:
+            selector = part.node_selector
+            return frozenset(node.metadata.name for node in nodes if matches_node(selector, node))
+    return frozenset()

@@ -1,0 +1,221 @@
+"""The workloads of an estate that ask for accelerators, by their owners and pod templates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from regauge.inventory import pod_ask
+from regauge.model import Document, Kind, Object, Snapshot, view
+from regauge.model.core import Pod, PodResourceClaim, PodTemplateSpec
+from regauge.model.kinds import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    POD,
+    POD_TEMPLATE,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+)
+from regauge.model.resource import DeviceClaim
+
+TEMPLATE_PATHS: Mapping[Kind, tuple[str, ...]] = {
+    DEPLOYMENT: ("spec", "template"),
+    STATEFUL_SET: ("spec", "template"),
+    DAEMON_SET: ("spec", "template"),
+    REPLICA_SET: ("spec", "template"),
+    REPLICATION_CONTROLLER: ("spec", "template"),
+    JOB: ("spec", "template"),
+    CRON_JOB: ("spec", "jobTemplate", "spec", "template"),
+    POD_TEMPLATE: ("template",),
+    POD: (),
+}
+
+
+class AskStack(Enum):
+    """How a workload asks: a counted resource, a claim, or a counted resource that DRA serves."""
+
+    LIMITS = "device-plugin"
+    CLAIM = "dra"
+    BRIDGE = "bridge"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One thing a pod of a workload asks for. `name` is a resource or device class, `count` is per pod."""
+
+    stack: AskStack
+    name: str
+    count: int
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One workload: its document, its pod template, what each pod asks for, and its pods as they are now."""
+
+    document: Document
+    kind: str
+    namespace: str
+    name: str
+    template: PodTemplateSpec
+    asks: tuple[Ask, ...]
+    replicas: int
+    pods: tuple[Pod, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+def template_of(object_: Object, kind: Kind) -> Object:
+    """The pod template inside an object's document (for a pod the pod itself). A missing part is an empty template."""
+    part: Object = object_
+    for name in TEMPLATE_PATHS[kind]:
+        inner = part.get(name)
+        part = inner if isinstance(inner, dict) else {}
+    return part
+
+
+def find_workloads(snapshot: Snapshot) -> tuple[Workload, ...]:
+    """Every workload with an accelerator in its template, in the order of namespace, kind and name.
+
+    Pods, ReplicaSets and Jobs that belong to a workload of the snapshot are told with their owner.
+    """
+    owned = _pods_by_workload(snapshot)
+    present = {document.object.get("metadata", {}).get("uid") for document in snapshot.all_documents()}
+    claim_specs = _claim_specs(snapshot)
+    bridged = _bridged_names(snapshot)
+    found = []
+    for kind in TEMPLATE_PATHS:
+        for document in snapshot.documents(kind):
+            if _owner_uid(document.object) in present:
+                continue
+            workload = _workload(document, kind, owned, claim_specs, bridged)
+            if workload.asks:
+                found.append(workload)
+    return tuple(sorted(found, key=lambda item: (item.namespace, item.kind, item.name)))
+
+
+def _workload(
+    document: Document,
+    kind: Kind,
+    owned: Mapping[str, list[Pod]],
+    claim_specs: Mapping[tuple[str, str, str], DeviceClaim],
+    bridged: frozenset[str],
+) -> Workload:
+    template = view(template_of(document.object, kind), PodTemplateSpec)
+    namespace = document.namespace or "default"
+    uid = str(document.object.get("metadata", {}).get("uid", ""))
+    pods = (view(document.object, Pod),) if kind is POD else tuple(owned.get(uid, ()))
+    asks = [*_counted_asks(template, pods, bridged), *_claim_asks(template, namespace, claim_specs)]
+    replicas = _replicas(document.object, kind, pods)
+    return Workload(document, kind.kind, namespace, document.name, template, tuple(asks), replicas, pods)
+
+
+def _replicas(object_: Object, kind: Kind, pods: tuple[Pod, ...]) -> int:
+    spec = object_.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    if kind is POD:
+        return 1
+    if kind is DAEMON_SET:
+        return len(pods)
+    wanted = spec.get("parallelism", 1) if kind is JOB else spec.get("replicas", 1)
+    return wanted if isinstance(wanted, int) else 1
+
+
+def _counted_asks(template: PodTemplateSpec, pods: tuple[Pod, ...], bridged: frozenset[str]) -> Iterator[Ask]:
+    served = {
+        mapping.resource_name
+        for pod in pods
+        if pod.status.extended_resource_claim_status
+        for mapping in pod.status.extended_resource_claim_status.request_mappings
+    }
+    for name, count in pod_ask(template.spec.containers, template.spec.init_containers).items():
+        bridge = name in served or (name in bridged and not pods)
+        yield Ask(AskStack.BRIDGE if bridge else AskStack.LIMITS, name, count)
+
+
+def _claim_asks(
+    template: PodTemplateSpec, namespace: str, claim_specs: Mapping[tuple[str, str, str], DeviceClaim]
+) -> Iterator[Ask]:
+    for entry in template.spec.resource_claims:
+        kind, name = _referenced(entry)
+        spec = claim_specs.get((kind, namespace, name))
+        if spec is None:
+            yield Ask(AskStack.CLAIM, "?", 0, f"{kind} {name} is not in the input")
+            continue
+        shared = " (shared)" if kind == "ResourceClaim" else ""
+        for request in spec.requests:
+            choices = [request.exactly] if request.exactly else list(request.first_available)
+            first = choices[0] if choices else None
+            if first is None:
+                continue
+            count = 0 if first.allocation_mode == "All" else (first.count or 1)
+            others = f", or {len(choices) - 1} alternatives" if len(choices) > 1 else ""
+            every = ", all devices" if first.allocation_mode == "All" else ""
+            yield Ask(AskStack.CLAIM, first.device_class_name, count, f"{entry.name}{shared}{every}{others}")
+
+
+def _referenced(entry: PodResourceClaim) -> tuple[str, str]:
+    if entry.resource_claim_name:
+        return "ResourceClaim", entry.resource_claim_name
+    return "ResourceClaimTemplate", entry.resource_claim_template_name or ""
+
+
+def _claim_specs(snapshot: Snapshot) -> dict[tuple[str, str, str], DeviceClaim]:
+    specs = {
+        ("ResourceClaimTemplate", item.metadata.namespace, item.metadata.name): item.spec.spec.devices
+        for item in snapshot.claim_templates
+    }
+    for claim in snapshot.claims:
+        specs[("ResourceClaim", claim.metadata.namespace, claim.metadata.name)] = claim.spec.devices
+    return specs
+
+
+def _bridged_names(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(
+        item.spec.extended_resource_name for item in snapshot.device_classes if item.spec.extended_resource_name
+    )
+
+
+def _owner_uid(object_: Object) -> str | None:
+    owners = object_.get("metadata", {}).get("ownerReferences") or ()
+    controllers = [owner.get("uid") for owner in owners if isinstance(owner, dict) and owner.get("controller")]
+    return controllers[0] if controllers else None
+
+
+def _pods_by_workload(snapshot: Snapshot) -> dict[str, list[Pod]]:
+    """Pods by the uid of the topmost owner that the snapshot holds."""
+    owner_of = {
+        str(document.object.get("metadata", {}).get("uid", "")): _owner_uid(document.object)
+        for kind in TEMPLATE_PATHS
+        for document in snapshot.documents(kind)
+    }
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in snapshot.pods:
+        uid = top_owner(pod.metadata.uid, owner_of)
+        if uid != pod.metadata.uid:
+            found[uid].append(pod)
+    return found
+
+
+def top_owner(uid: str, owner_of: Mapping[str, str | None]) -> str:
+    """Follow controllers upwards as far as they are known. A ring of owners ends where it began."""
+    seen: set[str] = set()
+    while uid not in seen:
+        seen.add(uid)
+        owner = owner_of.get(uid)
+        if owner is None or owner not in owner_of:
+            return uid
+        uid = owner
+    return uid
+
+
+def used_names(workloads: Iterable[Workload], stack: AskStack) -> tuple[str, ...]:
+    """The resources or classes that workloads ask for through one stack, sorted."""
+    return tuple(sorted({ask.name for item in workloads for ask in item.asks if ask.stack is stack}))
