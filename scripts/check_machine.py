@@ -6,12 +6,12 @@ import sys
 def lacking() -> list[str]:
     """What is missing on this machine, each with what to do about it."""
     missing = []
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036  (this file must run on the Python that is too old)
         have = ".".join(str(part) for part in sys.version_info[:3])
         missing.append(f"Python 3.11 or newer is needed, this is {have}: set PYTHON=python3.11 (or newer)")
     try:
-        import ensurepip  # noqa: F401
-        import venv  # noqa: F401
+        import ensurepip  # noqa: F401, PLC0415
+        import venv  # noqa: F401, PLC0415
     except ImportError:
         missing.append(
             "this Python cannot make virtual environments: install its venv package"
