@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from regauge.features import FeatureRow, Stage
+from regauge.cli.output import Format, print_document, print_table
 
-Output = Literal["table", "json"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from regauge.features import FeatureRow, Stage
 
 
 def command(
@@ -18,31 +20,35 @@ def command(
     ] = None,
     feature: Annotated[
         str | None,
-        typer.Option("--feature", metavar="NAME", help="Only this feature: its name, KEP number or gate."),
+        typer.Option(
+            "--feature", metavar="NAME", help="Only this feature: its name, KEP number or gate, with details."
+        ),
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = "table",
+    output: Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")] = Format.table,
 ) -> None:
-    """Device features by Kubernetes minor: KEP, gate, stage, default, and whether the gate is locked.
+    """Print device features by Kubernetes minor: KEP, gate, stage, default, and whether the gate is locked.
 
-    Without options the whole table is printed. With --feature also the fields and components it concerns, what to
-    know about it, and where each statement comes from.
+    \b
+    regauge features
+    regauge features --kube-version 1.36
+    regauge features --feature taints
+    regauge features --feature KEP-5004 -o json
     """
+    import msgspec
+
     from regauge.features import feature_rows
 
     rows = feature_rows(kube_version, feature)
-    if output == "json":
-        typer.echo(as_json(rows))
-    else:
-        print_table(rows, details=feature is not None)
-
-
-def as_json(rows: tuple[FeatureRow, ...]) -> str:
-    """The rows as a JSON document."""
-    import msgspec
-
-    from regauge.base import pretty_json
-
-    return pretty_json({"features": msgspec.to_builtins(rows)})
+    if output is not Format.table:
+        print_document({"features": msgspec.to_builtins(rows)}, output)
+        return
+    print_table(
+        ("FEATURE", "KEP", "GATE", *rows[0].stages),
+        ((row.feature, str(row.kep), row.gate or "(none)", *map(cell, row.stages.values())) for row in rows),
+    )
+    if feature is not None:
+        for line in detail_lines(rows):
+            print(line)
 
 
 def cell(stage: Stage | None) -> str:
@@ -52,38 +58,19 @@ def cell(stage: Stage | None) -> str:
     return f"{stage.stage}{' locked' if stage.locked else ''} {'on' if stage.default else 'off'}"
 
 
-def print_table(rows: tuple[FeatureRow, ...], *, details: bool) -> None:
-    """The rows as a table on standard output, then what else is known where one feature was asked for."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, soft_wrap=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("FEATURE", "KEP", "GATE", *rows[0].stages):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        cells = [cell(stage) for stage in row.stages.values()]
-        table.add_row(row.feature, str(row.kep), row.gate or "(none)", *cells)
-    console.print(table)
-    if details:
-        for line in detail_lines(rows):
-            console.print(line, markup=False)
-
-
 def detail_lines(rows: tuple[FeatureRow, ...]) -> list[str]:
     """What the table has no room for, about the one feature that the rows share."""
     first = rows[0]
-    lines = ["", f"{first.feature}: {first.title}"]
-    lists: list[tuple[str, Any]] = [
-        ("components", first.components),
-        ("fields", first.fields),
-        ("planned", [f"{stage} {minor}" for stage, minor in first.planned.items()]),
+    details: list[tuple[str, Iterable[str]]] = [
+        *((f"{row.gate} depends on", row.depends_on) for row in rows),
+        ("component", first.components),
+        ("field", first.fields),
+        ("planned", (f"{stage} in {minor}" for stage, minor in first.planned.items())),
         ("to know", first.remarks),
-        ("sources", dict.fromkeys(source for row in rows for source in row.sources)),
+        ("source", dict.fromkeys(source for row in rows for source in row.sources)),
     ]
-    for row in rows:
-        if row.depends_on:
-            lists.insert(0, (f"{row.gate} needs", row.depends_on))
-    for name, values in lists:
-        lines.extend(f"  {name}: {value}" for value in values)
-    return lines
+    return [
+        "",
+        f"{first.feature}: {first.title}",
+        *(f"  {name}: {value}" for name, values in details for value in values),
+    ]

@@ -2,11 +2,12 @@
 
 from regauge.features.extensions import FeatureRow, Stage, feature_rows
 from regauge.features.gates import gates_from_prometheus, minor_of, parse_feature_gates
-from regauge.features.ruling import DEFAULT_MINOR, rules
+from regauge.features.ruling import DEFAULT_MINOR, KNOWN_MINORS, rules
 from regauge.features.tables import Quirk, quirk_table
 
 __all__ = [
     "DEFAULT_MINOR",
+    "KNOWN_MINORS",
     "FeatureRow",
     "Quirk",
     "Stage",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from regauge.base import InputError, Where
 from regauge.features.gates import minor_of, near, spec_at
-from regauge.features.tables import Feature, feature_table, gate_table, versions
+from regauge.features.tables import Feature, feature_table, gate_table, holds, versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,11 @@ def _rows(feature: Feature, minors: tuple[str, ...]) -> list[FeatureRow]:
     ]
 
 
-def _stage(gate: str | None, minor: str) -> Stage | None:
-    spec = spec_at(gate_table().gates[gate], minor) if gate else None
+def _stage(name: str | None, minor: str) -> Stage | None:
+    if name is None:
+        return None
+    gate = gate_table().gates[name]
+    spec = spec_at(gate, minor)
+    if spec is None and gate.now == "on" and gate.gone is not None and holds(minor, gate.gone, None):
+        spec = gate.specs[-1]  # the gate left, what it stood for stays
     return Stage(spec.stage, spec.default, spec.locked) if spec else None

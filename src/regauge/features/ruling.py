@@ -9,6 +9,7 @@ from regauge.features.tables import holds, number, quirk_table, versions
 from regauge.model.rules import AllocatorVariant, Rules
 
 DEFAULT_MINOR = versions().default
+KNOWN_MINORS = versions().minors
 
 
 def rules(minor: str = DEFAULT_MINOR, gates: Mapping[str, bool] | None = None) -> Rules:

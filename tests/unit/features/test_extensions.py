@@ -28,6 +28,21 @@ def test_named_extensions_by_minor() -> None:
     assert stages["DRAExtendedResource"] == [None, None, None, "alpha", "alpha", "beta", "stable"]
 
 
+@pytest.mark.row(54, 220, how="unit")
+def test_every_gate_in_every_minor_is_as_collected() -> None:
+    collected = {
+        (gate, minor): stage and Stage(stage["stage"], stage["default"], stage["locked"])
+        for feature in json.loads(shared("facts/readiness.json").read_text())["features"]
+        for gate, facts in feature["gates"].items()
+        for minor, stage in facts["by_version"].items()
+    }
+    ours = {(row.gate, minor): stage for row in feature_rows() if row.gate for minor, stage in row.stages.items()}
+    differ = {key: (ours[key], wanted) for key, wanted in collected.items() if ours[key] != wanted}
+    # On only where the minimum compatibility version is 1.37 too, which a plain installation of 1.37 has at 1.36.
+    assert differ == {("DRAFractionalCapacityRange", "1.37"): (Stage("beta", False, False), Stage("beta", True, False))}
+    assert ours.keys() == collected.keys()
+
+
 @pytest.mark.row(220, how="unit")
 def test_every_row_says_where_it_comes_from() -> None:
     rows = feature_rows()
