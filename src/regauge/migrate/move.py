@@ -114,7 +114,19 @@ def _as_written(object_: Object) -> Object:
     if isinstance(metadata, dict):
         for name in ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences"):
             metadata.pop(name, None)
+    if new.get("kind") == "Job":
+        _drop_job_selector(new.get("spec") or {})
     return new
+
+
+def _drop_job_selector(spec: Object) -> None:
+    """A Job's selector and its labels are made for each Job anew, unless the user chose the selector."""
+    if spec.get("manualSelector"):
+        return
+    spec.pop("selector", None)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    for name in ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"):
+        labels.pop(name, None)
 
 
 def _uses(spec: Object, resource_name: str) -> Iterator[_Use]:

@@ -7,6 +7,8 @@ remembers the line it began on.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -72,10 +74,15 @@ def _number(text: str) -> Any:
         if len(body) > 1 and body[0] == "0" and body[1].isdigit():
             body = "0o" + body[1:]
         value = int(sign + body, 0)
-        return value if -(2**63) <= value < 2**64 else float(value)
+        return value if -(2**63) <= value < 2**63 else float(value)
     if _FLOAT.fullmatch(digits):
-        return float(digits)
+        return _as_json_number(float(digits))
     return text
+
+
+def _as_json_number(value: float) -> int | float:
+    """A float that is whole is written without a fraction in JSON, and so comes back as an integer."""
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def read_yaml(data: bytes, file: str) -> Iterator[tuple[Any, int, tuple[str, ...]]]:
@@ -93,8 +100,10 @@ def read_yaml(data: bytes, file: str) -> Iterator[tuple[Any, int, tuple[str, ...
                 builder = _Builder(loader, file)
                 value = builder.build()
                 yield value, builder.line, tuple(builder.warnings)
-    except (yaml.YAMLError, UnicodeError) as error:
+    except (yaml.YAMLError, UnicodeError, binascii.Error) as error:
         raise _input_error(error, file) from None
+    except InputError as error:
+        raise error.at(file=file) from None
     finally:
         loader.dispose()
 
@@ -150,7 +159,7 @@ class _Builder:
                 root = value
 
     def _place(self, frame: _Frame, value: Any, line: int) -> None:
-        duplicate = frame.add(value)
+        duplicate = frame.add(value, line)
         if duplicate is not None:
             self.warnings.append(f"line {line}: the key {duplicate} stands twice; the last one counts, as for kubectl")
 
@@ -178,12 +187,14 @@ class _Frame:
         self._key: Any = _NO_KEY
         self._merge: list[Any] = []
 
-    def add(self, value: Any) -> str | None:
+    def add(self, value: Any, line: int) -> str | None:
         """Add the next value; the key when it stood there before."""
         if isinstance(self.value, list):
             self.value.append(value)
             return None
         if self._key is _NO_KEY:
+            if value is None:
+                raise InputError("a key is null", where=Where(None, line), fix="quote the key, or give it a name")
             self._key = _key_text(value)
             return None
         key, self._key = self._key, _NO_KEY
@@ -208,8 +219,6 @@ _NO_KEY = object()
 def _key_text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if value is None:
-        return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -219,12 +228,11 @@ def _scalar(event: Any) -> Any:
     tag = event.tag
     if event.implicit[0] and tag in (None, "!") and not event.style:
         return plain_scalar(event.value)
-    if tag == "tag:yaml.org,2002:str" or tag in (None, "!"):
+    if tag == "tag:yaml.org,2002:binary":
+        return base64.b64decode(event.value, validate=True).decode()
+    if tag in (None, "!", "tag:yaml.org,2002:str") or not tag.startswith("tag:yaml.org,2002:"):
         return event.value
-    value = plain_scalar(event.value)
-    if tag == "tag:yaml.org,2002:float" and isinstance(value, int):
-        return float(value)
-    return value if tag.startswith("tag:yaml.org,2002:") and tag != "tag:yaml.org,2002:binary" else event.value
+    return plain_scalar(event.value)
 
 
 def _size(value: Any, limit: int) -> int:
