@@ -96,6 +96,27 @@ def test_imports_stand_at_the_top() -> None:
     assert hidden == []
 
 
+def test_other_rooms_are_entered_by_their_face() -> None:
+    """A room imports another's face, or a module whose dotted name the face's docstring gives away."""
+    known = modules()
+    entered = [
+        f"{name} imports {target}"
+        for name, path in known.items()
+        for target in sorted(imported(parsed(path), known))
+        if target.count(".") > 1 and room_of(target) != room_of(name) and target not in given_away(room_of(target))
+    ]
+    assert entered == [], "import the face (regauge.ROOM), or name the module in the docstring of the face"
+
+
+def room_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def given_away(room: str) -> set[str]:
+    face = PACKAGE / room.removeprefix("regauge.") / "__init__.py"
+    return set(re.findall(r"\bregauge(?:\.\w+)+", ast.get_docstring(parsed(face)) or ""))
+
+
 def test_public_names_are_pinned(golden: Callable[[str, str], None]) -> None:
     """What other rooms and users may rely on changes on purpose only."""
     names = {room: sorted(exported(room)) for room in ROOMS}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from regauge.features.gates import minor_of, resolve
 from regauge.features.tables import holds, number, quirk_table, versions
-from regauge.model.rules import AllocatorVariant, Rules
+from regauge.model import AllocatorVariant, Rules
 
 DEFAULT_MINOR = versions().default
 KNOWN_MINORS = versions().minors
