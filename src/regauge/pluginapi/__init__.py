@@ -3,6 +3,7 @@
 `pluginapi.wire` (gRPC over unix sockets) and `pluginapi.memory` (in one process) are imported by name.
 """
 
+from regauge.pluginapi.calls import RECEIVE_LIMIT_BYTES
 from regauge.pluginapi.messages import (
     DEVICE_PLUGIN_VERSION,
     DRA_PLUGIN_TYPE,
@@ -45,6 +46,7 @@ from regauge.pluginapi.port import (
     Served,
     Services,
 )
+from regauge.pluginapi.sizes import list_size_bytes
 
 __all__ = [
     "DEVICE_PLUGIN_VERSION",
@@ -54,6 +56,7 @@ __all__ = [
     "HEALTHY",
     "HEALTH_V1",
     "HEALTH_V1ALPHA1",
+    "RECEIVE_LIMIT_BYTES",
     "UNHEALTHY",
     "Channel",
     "ClaimRef",
@@ -85,4 +88,5 @@ __all__ = [
     "RpcError",
     "Served",
     "Services",
+    "list_size_bytes",
 ]
