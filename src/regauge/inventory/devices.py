@@ -77,7 +77,9 @@ class Inventory:
 def take_inventory(snapshot: Snapshot, reports: Iterable[NodeReport] = ()) -> Inventory:
     """The inventory of an estate. A node without a report has its device plugin devices counted only, and says so."""
     by_node = {report.node: report for report in reports}
-    advertised = [*_published(snapshot, by_node), *_listed(by_node.values())]
+    published = list(_published(snapshot, by_node))
+    known = {(item.node, value): kind for item in published for kind, value in item.identity.items()}
+    advertised = [*published, *_listed(by_node.values(), known)]
     counted = counted_resources(snapshot)
     unknown = [
         f"node {item.node}: which devices stand behind {item.resource_name} ({item.capacity}) is known to its kubelet only"
@@ -136,7 +138,7 @@ def _claim_holders(snapshot: Snapshot) -> dict[tuple[str, str, str], list[str]]:
     return holders
 
 
-def _listed(reports: Iterable[NodeReport]) -> Iterable[Advertisement]:
+def _listed(reports: Iterable[NodeReport], known: Mapping[tuple[str, str], str]) -> Iterable[Advertisement]:
     for report in reports:
         held: dict[tuple[str, str], list[str]] = defaultdict(list)
         for holder in report.holders:
@@ -144,20 +146,26 @@ def _listed(reports: Iterable[NodeReport]) -> Iterable[Advertisement]:
                 held[(holder.resource_name, device_id)].append(f"pod {holder.namespace}/{holder.pod}")
         for device in report.plugin_devices:
             holders = tuple(held.get((device.resource_name, device.device_id), ()))
-            identity = dict(device.identity) or _identity_in(device)
+            identity = dict(device.identity) or _identity_in(device, report.node, known)
             source = device.resource_name
             yield Advertisement(
                 report.node, Stack.DEVICE_PLUGIN, source, device.device_id, identity, holders, device.healthy
             )
 
 
-def _identity_in(device: PluginDeviceReport) -> Mapping[str, str]:
-    """What a device plugin's id tells of the device: vendors use UUIDs or PCI addresses, a replica adds `::n`."""
+def _identity_in(device: PluginDeviceReport, node: str, known: Mapping[tuple[str, str], str]) -> Mapping[str, str]:
+    """What a device plugin's id tells of the device.
+
+    Vendors use UUIDs or PCI addresses, and a replica adds `::n`. Any other id is an identity only where a published device
+    of the node carries it as one.
+    """
     plain = device.device_id.partition("::")[0]
     if _UUID.fullmatch(plain):
         return {"uuid": plain}
     if _PCI.fullmatch(plain):
         return {"pci": plain}
+    if (node, plain) in known:
+        return {known[(node, plain)]: plain}
     return {"id": f"{device.resource_name}/{device.device_id}"}
 
 

@@ -153,7 +153,8 @@ def _requests(uses: Iterable[_Use], device_class: str) -> tuple[list[Object], li
     large: list[tuple[str, int]] = []
     for use in uses:
         name = use.container["name"]
-        shared = next((request for request, count in large if count >= use.count), None)
+        enough = [(count, request) for request, count in large if count >= use.count]
+        shared = min(enough)[1] if enough else None
         if use.init and not use.sidecar and shared is not None:
             notes.append(f"init container {name} uses the devices of {shared}, as it did under the device plugin")
             _refer(use.container, shared)
