@@ -1,0 +1,142 @@
+"""Defaults that the API server fills in for core and workload kinds, as far as decisions or comparisons depend on them.
+
+Those of resource.k8s.io are `model.with_defaults`. Source: pkg/apis/{core,apps,batch}/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regauge.model import Kind, Object, with_defaults
+
+_TEMPLATE_KINDS = frozenset(
+    {"deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "replicationcontrollers"}
+)
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+
+
+def defaulted(kind: Kind, object_: Object) -> Object:
+    """A copy of a new or changed object with its defaults filled in. Nulls count as absent."""
+    new = with_defaults(object_)
+    spec = new.get("spec")
+    if not isinstance(spec, dict) or kind.group == "resource.k8s.io":
+        return new
+    if kind.plural == "pods":
+        return {**new, "spec": pod_spec(spec)}
+    if kind.plural in _TEMPLATE_KINDS:
+        spec = _workload(kind.plural, spec)
+        template = spec.get("template")
+        if isinstance(template, dict) and isinstance(template.get("spec"), dict):
+            spec = {**spec, "template": {"metadata": {}, **template, "spec": pod_spec(template["spec"])}}
+        return {**new, "spec": spec}
+    if kind.plural == "cronjobs":
+        return {**new, "spec": _cron_job(spec)}
+    return new
+
+
+def _filled(value: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """`value` with the defaults for what is absent or null."""
+    missing = {key: default for key, default in defaults.items() if value.get(key) is None}
+    return {**value, **missing} if missing else value
+
+
+def _workload(plural: str, spec: dict[str, Any]) -> dict[str, Any]:
+    match plural:
+        case "deployments":
+            spec = _filled(spec, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
+            strategy = _filled(spec.get("strategy") or {}, {"type": "RollingUpdate"})
+            if strategy["type"] == "RollingUpdate":
+                rolling = _filled(strategy.get("rollingUpdate") or {}, {"maxUnavailable": "25%", "maxSurge": "25%"})
+                strategy = {**strategy, "rollingUpdate": rolling}
+            return {**spec, "strategy": strategy}
+        case "replicasets" | "replicationcontrollers":
+            return _filled(spec, {"replicas": 1})
+        case "statefulsets":
+            defaults = {
+                "replicas": 1,
+                "podManagementPolicy": "OrderedReady",
+                "revisionHistoryLimit": 10,
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+                "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+            }
+            return _filled(spec, defaults)
+        case "daemonsets":
+            rolling = {"maxUnavailable": 1, "maxSurge": 0}
+            strategy = {"type": "RollingUpdate", "rollingUpdate": rolling}
+            return _filled(spec, {"revisionHistoryLimit": 10, "updateStrategy": strategy})
+        case _:
+            return _job(spec)
+
+
+def _job(spec: dict[str, Any]) -> dict[str, Any]:
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec = {**spec, "completions": 1, "parallelism": 1}
+    policy = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    defaults = {
+        "parallelism": 1,
+        "backoffLimit": 2147483647 if spec.get("backoffLimitPerIndex") is not None else 6,
+        "completionMode": "NonIndexed",
+        "suspend": False,
+        "manualSelector": False,
+        "podReplacementPolicy": policy,
+    }
+    return _filled(spec, defaults)
+
+
+def _cron_job(spec: dict[str, Any]) -> dict[str, Any]:
+    defaults = {
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    }
+    return _filled(spec, defaults)
+
+
+def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    """A pod spec with the defaults of pods; requests come from limits where they are not given."""
+    defaults: dict[str, Any] = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "enableServiceLinks": True,
+    }
+    spec = _filled(spec, defaults)
+    changed: dict[str, Any] = {}
+    for field in ("containers", "initContainers"):
+        if isinstance(spec.get(field), list):
+            changed[field] = [_container(item) if isinstance(item, dict) else item for item in spec[field]]
+    return {**spec, **changed}
+
+
+def _container(container: dict[str, Any]) -> dict[str, Any]:
+    defaults: dict[str, Any] = {
+        "resources": {},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": _pull_policy(str(container.get("image") or "")),
+    }
+    new = _filled(container, defaults)
+    resources = new["resources"]
+    if isinstance(resources, dict) and isinstance(resources.get("limits"), dict):
+        requests = {**resources["limits"], **(resources.get("requests") or {})}
+        new = {**new, "resources": {**resources, "requests": requests}}
+    if isinstance(new.get("ports"), list):
+        ports = [_filled(port, {"protocol": "TCP"}) if isinstance(port, dict) else port for port in new["ports"]]
+        new = {**new, "ports": ports}
+    for probe in _PROBES:
+        if isinstance(new.get(probe), dict):
+            new = {**new, probe: _filled(new[probe], dict(_PROBE))}
+    return new
+
+
+def _pull_policy(image: str) -> str:
+    """Always for no tag or `latest`; an image with a digest or another tag is pulled once."""
+    if "@" in image:
+        return "IfNotPresent"
+    name = image.rpartition("/")[2]
+    tag = name.partition(":")[2]
+    return "Always" if tag in ("", "latest") else "IfNotPresent"

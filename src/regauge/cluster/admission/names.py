@@ -1,0 +1,83 @@
+"""The rules for names, labels and qualified names, with upstream's words (apimachinery pkg/util/validation)."""
+
+from __future__ import annotations
+
+import re
+
+from regauge.cluster.refusals import FieldError, invalid, required
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
+
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
+    f" an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    f" end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_NAME_PART_TEXT = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+    f" (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_PART}')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
+    f" '{_LABEL_VALUE}')"
+)
+
+
+def _bytes(value: str) -> int:
+    return len(value.encode())
+
+
+def label_faults(value: str) -> list[str]:
+    """What is wrong with a DNS label (63 bytes)."""
+    faults = [f"must be no more than {63} bytes"] if _bytes(value) > 63 else []
+    return faults if re.fullmatch(_LABEL, value) else [*faults, _LABEL_TEXT]
+
+
+def subdomain_faults(value: str) -> list[str]:
+    """What is wrong with a DNS subdomain (253 bytes)."""
+    faults = [f"must be no more than {253} bytes"] if _bytes(value) > 253 else []
+    return faults if re.fullmatch(_SUBDOMAIN, value) else [*faults, _SUBDOMAIN_TEXT]
+
+
+def qualified_name_faults(value: str) -> list[str]:
+    """What is wrong with a label key: an optional subdomain, a slash and a name of at most 63 bytes."""
+    prefix, slash, name = value.rpartition("/")
+    if value.count("/") > 1:
+        example = "a valid label key " + _NAME_PART_TEXT.removesuffix(")")
+        return [f"{example}) with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    faults: list[str] = []
+    if slash:
+        faults = ["prefix part must be non-empty"] if not prefix else _prefixed(subdomain_faults(prefix))
+    if not name:
+        faults.append("name part must be non-empty")
+    elif _bytes(name) > 63:
+        faults.append("name part must be no more than 63 bytes")
+    return faults if re.fullmatch(_NAME_PART, name) else [*faults, f"name part {_NAME_PART_TEXT}"]
+
+
+def _prefixed(faults: list[str]) -> list[str]:
+    return [f"prefix part {fault}" for fault in faults]
+
+
+def label_value_faults(value: str) -> list[str]:
+    faults = ["must be no more than 63 bytes"] if _bytes(value) > 63 else []
+    return faults if re.fullmatch(_LABEL_VALUE, value) else [*faults, _VALUE_TEXT]
+
+
+def label_errors(path: str, value: str) -> list[FieldError]:
+    return [invalid(path, value, fault) for fault in label_faults(value)]
+
+
+def subdomain_errors(path: str, value: str) -> list[FieldError]:
+    return [invalid(path, value, fault) for fault in subdomain_faults(value)]
+
+
+def required_subdomain(path: str, value: str) -> list[FieldError]:
+    return subdomain_errors(path, value) if value else [required(path)]

@@ -1,0 +1,151 @@
+"""What the API server knows of each kind: whether status is a part of its own, whether changes count up a generation.
+
+Kinds that are not in the table (custom resources) count generations and keep their status as one part of the whole.
+Source: pkg/registry strategies of each kind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regauge.model import Kind, Object
+from regauge.model import kinds as k
+
+_STATUS = frozenset(
+    {
+        k.POD,
+        k.NODE,
+        k.NAMESPACE,
+        k.RESOURCE_QUOTA,
+        k.PERSISTENT_VOLUME_CLAIM,
+        k.PERSISTENT_VOLUME,
+        k.SERVICE,
+        k.REPLICATION_CONTROLLER,
+        k.DEPLOYMENT,
+        k.REPLICA_SET,
+        k.STATEFUL_SET,
+        k.DAEMON_SET,
+        k.JOB,
+        k.CRON_JOB,
+        k.POD_DISRUPTION_BUDGET,
+        k.RESOURCE_CLAIM,
+        k.DEVICE_TAINT_RULE,
+        k.CUSTOM_RESOURCE_DEFINITION,
+    }
+)
+_GENERATION = frozenset(
+    {
+        k.POD,
+        k.REPLICATION_CONTROLLER,
+        k.DEPLOYMENT,
+        k.REPLICA_SET,
+        k.STATEFUL_SET,
+        k.DAEMON_SET,
+        k.JOB,
+        k.CRON_JOB,
+        k.POD_DISRUPTION_BUDGET,
+        k.RESOURCE_SLICE,
+        k.DEVICE_CLASS,
+        k.DEVICE_TAINT_RULE,
+        k.CUSTOM_RESOURCE_DEFINITION,
+    }
+)
+_KNOWN = {(kind.group, kind.plural): kind for kind in k.KINDS}
+_STATUS_NAMES = {(kind.group, kind.plural) for kind in _STATUS}
+_GENERATION_NAMES = {(kind.group, kind.plural) for kind in _GENERATION}
+_KEEPS_STATUS_AT_CREATION = {("", "nodes")}
+_GENERATION_OF_EVERYTHING = {("resource.k8s.io", "deviceclasses")}
+_STATUS_AT_CREATION: dict[tuple[str, str], dict[str, Any]] = {
+    ("", "namespaces"): {"phase": "Active"},
+    ("", "persistentvolumeclaims"): {"phase": "Pending"},
+    ("", "persistentvolumes"): {"phase": "Pending"},
+    ("", "services"): {"loadBalancer": {}},
+    ("apps", "replicasets"): {"replicas": 0},
+    ("apps", "statefulsets"): {"replicas": 0, "availableReplicas": 0},
+    ("apps", "daemonsets"): {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+}
+
+
+def known(kind: Kind) -> bool:
+    return (kind.group, kind.plural) in _KNOWN
+
+
+def has_status(kind: Kind) -> bool:
+    """Whether status is written through a subresource only."""
+    return (kind.group, kind.plural) in _STATUS_NAMES
+
+
+def counts_generations(kind: Kind) -> bool:
+    return (kind.group, kind.plural) in _GENERATION_NAMES or not known(kind)
+
+
+def prepared_for_create(kind: Kind, object_: Object) -> Object:
+    """A new object as its kind's strategy stores it: status reset, generation 1. Metadata is not otherwise touched."""
+    name = (kind.group, kind.plural)
+    new = dict(object_)
+    if has_status(kind) and name not in _KEEPS_STATUS_AT_CREATION:
+        new["status"] = dict(_STATUS_AT_CREATION.get(name, {}))
+    if counts_generations(kind):
+        new["metadata"] = {**new["metadata"], "generation": 1}
+    if name == ("", "namespaces"):
+        spec = dict(new.get("spec") or {})
+        spec["finalizers"] = sorted({*(spec.get("finalizers") or []), "kubernetes"})
+        new["spec"] = spec
+        labels = {**(new["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": new["metadata"]["name"]}
+        new["metadata"] = {**new["metadata"], "labels": labels}
+    return new
+
+
+def prepared_for_update(kind: Kind, old: Object, new: Object, subresource: str) -> Object:
+    """The new state an update leads to: the parts that this path may not write come from the old state."""
+    if subresource == "status":
+        return _status_update(kind, old, new)
+    result = dict(new)
+    if has_status(kind):
+        result.pop("status", None)
+        if "status" in old:
+            result["status"] = old["status"]
+    metadata = dict(result["metadata"])
+    metadata.pop("generation", None)
+    if counts_generations(kind):
+        changed = _main_part(kind, old) != _main_part(kind, result)
+        metadata["generation"] = old["metadata"].get("generation", 0) + (1 if changed else 0)
+    elif "generation" in old["metadata"]:
+        metadata["generation"] = old["metadata"]["generation"]
+    result["metadata"] = metadata
+    return result
+
+
+def _main_part(kind: Kind, object_: Object) -> Any:
+    if known(kind) and (kind.group, kind.plural) not in _GENERATION_OF_EVERYTHING:
+        return object_.get("spec")
+    return {key: value for key, value in object_.items() if key not in ("metadata", "status", "apiVersion", "kind")}
+
+
+_STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences", "generation")
+_STATUS_MAY_WRITE_METADATA = {("", "nodes"), ("", "pods")}
+
+
+def _status_update(kind: Kind, old: Object, new: Object) -> Object:
+    """Only the status is taken over; of pods and nodes labels and annotations too, as upstream does."""
+    metadata = dict(new["metadata"])
+    lenient = (kind.group, kind.plural) in _STATUS_MAY_WRITE_METADATA or (
+        kind.group in ("apps", "batch") and kind.plural != "daemonsets"
+    )
+    for field in _STATUS_METADATA:
+        if lenient and field in ("labels", "annotations", "finalizers"):
+            continue
+        metadata.pop(field, None)
+        if field in old["metadata"]:
+            metadata[field] = old["metadata"][field]
+    result = {**old, "metadata": metadata}
+    if "status" in new:
+        result["status"] = new["status"]
+    else:
+        result.pop("status", None)
+    return result

@@ -1,0 +1,119 @@
+"""Label and field selectors in their text form, as lists and watches take them.
+
+Source: apimachinery pkg/labels and pkg/fields; the fields of each kind from its registry strategy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from regauge.cluster.refusals import bad_request
+from regauge.model import Kind, Object, SelectorRequirement, matches_requirement
+
+Match = Callable[[Object], bool]
+
+_SET = re.compile(r"^\s*(?P<key>[^\s=!<>,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
+_COMPARE = re.compile(r"^\s*(?P<key>[^\s=!<>,()]+)\s*(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s=!<>,()]*)\s*$")
+_EXISTS = re.compile(r"^\s*(?P<no>!?)\s*(?P<key>[^\s=!<>,()]+)\s*$")
+_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt", "in": "In", "notin": "NotIn"}
+_METADATA = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
+_POD_FIELDS = (
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+)
+_EVENT_FIELDS = (
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+)
+_FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "pods"): _POD_FIELDS,
+    ("", "nodes"): ("spec.unschedulable",),
+    ("", "namespaces"): ("status.phase",),
+    ("", "secrets"): ("type",),
+    ("", "events"): _EVENT_FIELDS,
+    ("apps", "replicasets"): ("status.replicas",),
+    ("batch", "jobs"): ("status.successful",),
+    ("resource.k8s.io", "resourceslices"): ("spec.nodeName", "spec.driver"),
+}
+
+
+def matcher(kind: Kind, label_selector: str = "", field_selector: str = "") -> Match:
+    """Whether an object is meant by both selectors. Raises `ApiError` 400 for a selector that cannot be read."""
+    requirements = label_requirements(label_selector)
+    fields = field_requirements(kind, field_selector)
+
+    def match(object_: Object) -> bool:
+        labels = object_["metadata"].get("labels") or {}
+        return all(matches_requirement(item, labels) for item in requirements) and all(
+            (_field(object_, name) == value) is equal for name, value, equal in fields
+        )
+
+    return match
+
+
+def label_requirements(text: str) -> tuple[SelectorRequirement, ...]:
+    return tuple(_label_requirement(part, text) for part in _parts(text))
+
+
+def _parts(text: str) -> list[str]:
+    """Split at commas outside of parentheses."""
+    if not text.strip():
+        return []
+    return re.split(r",(?![^(]*\))", text)
+
+
+def _label_requirement(part: str, whole: str) -> SelectorRequirement:
+    if found := _SET.match(part):
+        values = tuple(item.strip() for item in found["values"].split(","))
+        return SelectorRequirement(key=found["key"], operator=_OPERATORS[found["op"]], values=values)
+    if found := _COMPARE.match(part):
+        return SelectorRequirement(key=found["key"], operator=_OPERATORS[found["op"]], values=(found["value"],))
+    if found := _EXISTS.match(part):
+        return SelectorRequirement(key=found["key"], operator="DoesNotExist" if found["no"] else "Exists")
+    raise bad_request(f'unable to parse requirement: found "{part.strip()}" in the label selector "{whole}"')
+
+
+def field_requirements(kind: Kind, text: str) -> tuple[tuple[str, str, bool], ...]:
+    """(field, value, whether equal) of a field selector. Only the fields that the kind offers may be named."""
+    found = []
+    for part in _parts(text):
+        equal = "!=" not in part
+        name, sign, value = part.partition("!=") if not equal else part.partition("==" if "==" in part else "=")
+        if not sign:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+        name = name.strip()
+        if name not in _METADATA and name not in _FIELDS.get((kind.group, kind.plural), ()):
+            raise bad_request(f"field label not supported: {name}")
+        found.append((name, value.strip(), equal))
+    return tuple(found)
+
+
+def _field(object_: Object, name: str) -> str:
+    if name == "source":
+        return str((object_.get("source") or {}).get("component") or object_.get("reportingComponent") or "")
+    value: Any = object_
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if value is None:
+        return "false" if name in _BOOLEANS else ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_BOOLEANS = frozenset({"spec.unschedulable", "spec.hostNetwork"})
