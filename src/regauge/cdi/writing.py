@@ -22,6 +22,7 @@ _INDENT = 4
 _LETTER = r"[\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]"
 _PLAIN = re.compile(rf"(?![ -\-:>?@\[\]`{{|}}]){_LETTER}+|[$()+]{_LETTER}*|[-?:](?! ){_LETTER}+")
 _NOT_PLAIN = re.compile(r": |:$| #| $|^\.\.\.|^---")
+_NOT_YAML = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _PRINTABLE = re.compile(rf"{_LETTER}*")
 
 
@@ -36,8 +37,9 @@ def document_of(spec: Spec) -> dict[str, Any]:
 
 
 def to_json(spec: Spec) -> bytes:
-    """The spec as JSON on one line."""
-    return msgspec.json.encode(document_of(spec))
+    """The spec as JSON on one line, with escapes where YAML readers, as which runtimes read it, refuse or fold a letter."""
+    text = msgspec.json.encode(document_of(spec)).decode()
+    return _NOT_YAML.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text).encode()
 
 
 def to_yaml(spec: Spec) -> bytes:

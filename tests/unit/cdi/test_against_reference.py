@@ -9,76 +9,82 @@ from typing import Any
 import pytest
 from tests.unit.cdi.comparing import ask_oracle, differences
 
+HEAD = "cdiVersion: 1.1.0\nkind: v/c\n"
+DEVICE = HEAD + "devices:\n- name: a\n  containerEdits: "
+JSON = '{"cdiVersion":"1.1.0","kind":"v/c","devices":[{"name":"a","containerEdits":'
+
 # Words, a bar for a space.
-SCALARS = """
+WORDS = r"""
 ~ null Null NULL nUll true True TRUE tRue false yes Yes y n on off OFF 0 1 -1 +5 007 08 09 0o17 0O17 0x1F 0X1f 0b101 0B1 -0x10 -0b1
 +0o7 1_000 1__0 _1 0_7 1.0 10.5 -0.5 .5 5. . .. -.5 +.5e1 1e3 1E-2 1e1 1e400 .inf -.inf +.INF .nan 0000:00:01.0 12:30:45
 2026-01-01 2026-01-01T00:00:00Z 4294967295 4294967296 9223372036854775807 9223372036854775808
 -9223372036854775808 -9223372036854775809 18446744073709551615 18446744073709551616 9223372036854775808.0 -1e30 1e30
-0x 0b2 0o8 -- - -a +a 1a a_1 << = "1" '1' "true" 'yes' "" '' "~" "\\x41" "\\u00e9" "\\t" é 1.5e3 0.0 -0 00 000 +0
-1,5 "0x10" "\\/" "a\\\\/b" !!str|5 !!int|5 !!int|"5" !!int|a !!float|5 !!float|5.5 !!bool|true !!bool|yes !!null|~ !!null|x
+0x 0b2 0o8 -- - -a +a 1a a_1 << = "1" '1' "true" 'yes' "" '' "~" "\x41" "\u00e9" "\t" é 1.5e3 0.0 -0 00 000 +0
+1,5 "0x10" "\/" "a\\/b" !!str|5 !!int|5 !!int|"5" !!int|a !!float|5 !!float|5.5 !!bool|true !!bool|yes !!null|~ !!null|x
 !!binary|QQ== !!binary|! !foo|5 !!timestamp|2026-01-01
-""".split()
+"""
+SCALARS = WORDS.split()
 
 FIELDS = {
-    "text": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits: {{hooks: [{{hookName: prestart, path: {}}}]}}\n",
-    "name": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: {}\n  containerEdits: {{env: [A=1]}}\n",
-    "int64": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits: {{hooks: [{{hookName: prestart, path: /h, timeout: {}}}]}}\n",
-    "uint32": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits:\n    deviceNodes:\n    - path: /dev/x\n      uid: {}\n",
-    "uint32s": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits: {{additionalGids: [{}, 1]}}\n",
-    "texts": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits: {{env: [A=1], hooks: [{{hookName: prestart, path: /h, args: [{}, z]}}]}}\n",
-    "bool": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits: {{intelRdt: {{enableMonitoring: {}}}}}\n",
-    "map": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits: {{env: [A=1]}}\n  annotations: {{k: {}}}\n",
-    "key": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits: {{env: [A=1]}}\n  annotations: {{{}: v}}\n",
-    "edits": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits: {}\n",
-    "list": "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- name: a\n  containerEdits: {{env: {}, mounts: [{{hostPath: a, containerPath: b}}]}}\n",
+    "text": DEVICE + "{{hooks: [{{hookName: prestart, path: {}}}]}}\n",
+    "name": HEAD + "devices:\n- name: {}\n  containerEdits: {{env: [A=1]}}\n",
+    "int64": DEVICE + "{{hooks: [{{hookName: prestart, path: /h, timeout: {}}}]}}\n",
+    "uint32": DEVICE + "\n    deviceNodes:\n    - path: /dev/x\n      uid: {}\n",
+    "uint32s": DEVICE + "{{additionalGids: [{}, 1]}}\n",
+    "texts": DEVICE + "{{env: [A=1], hooks: [{{hookName: prestart, path: /h, args: [{}, z]}}]}}\n",
+    "bool": DEVICE + "{{intelRdt: {{enableMonitoring: {}}}}}\n",
+    "map": DEVICE + "{{env: [A=1]}}\n  annotations: {{k: {}}}\n",
+    "key": DEVICE + "{{env: [A=1]}}\n  annotations: {{{}: v}}\n",
+    "edits": DEVICE + "{}\n",
+    "list": DEVICE + "{{env: {}, mounts: [{{hostPath: a, containerPath: b}}]}}\n",
 }
 
 STRUCTURES = [
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [~]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [~, {name: a, containerEdits: {env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ncontainerEdits: ~\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\n~: 1\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\n[a]: 1\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\n{a: b}: 1\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\n'kind': v/c\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: &e {env: [A=1]}}, {name: b, containerEdits: {<<: *e, env: [B=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: &e {env: [A=1]}}, {name: b, containerEdits: {<<: [*e, {mounts: []}]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: &e {env: [A=1]}}, {name: b, containerEdits: {<<: [*e, 5]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: {<<: {foo: 1}, env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: {<<: {<<: {env: [A=1]}}}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: {'<<': {env: [A=1]}}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: {<<: {env: [A=1]}, <<: {env: [B=1]}}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: {<<: 5}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: &x {<<: *x, env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: &d [*d]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: &n a, containerEdits: {env: [A=1]}}, {name: *n, containerEdits: {env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: *n, containerEdits: {env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: {name: a}\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: a\n",
+    HEAD + "devices: [~]\n",
+    HEAD + "devices: [~, {name: a, containerEdits: {env: [A=1]}}]\n",
+    HEAD + "containerEdits: ~\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
+    HEAD + "~: 1\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
+    HEAD + "[a]: 1\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
+    HEAD + "{a: b}: 1\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
+    HEAD + "'kind': v/c\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
+    HEAD + "devices: [{name: a, containerEdits: &e {env: [A=1]}}, {name: b, containerEdits: {<<: *e, env: [B=1]}}]\n",
+    HEAD
+    + "devices: [{name: a, containerEdits: &e {env: [A=1]}}, {name: b, containerEdits: {<<: [*e, {mounts: []}]}}]\n",
+    HEAD + "devices: [{name: a, containerEdits: &e {env: [A=1]}}, {name: b, containerEdits: {<<: [*e, 5]}}]\n",
+    HEAD + "devices: [{name: a, containerEdits: {<<: {foo: 1}, env: [A=1]}}]\n",
+    HEAD + "devices: [{name: a, containerEdits: {<<: {<<: {env: [A=1]}}}}]\n",
+    HEAD + "devices: [{name: a, containerEdits: {'<<': {env: [A=1]}}}]\n",
+    HEAD + "devices: [{name: a, containerEdits: {<<: {env: [A=1]}, <<: {env: [B=1]}}}]\n",
+    HEAD + "devices: [{name: a, containerEdits: {<<: 5}}]\n",
+    HEAD + "devices: [{name: a, containerEdits: &x {<<: *x, env: [A=1]}}]\n",
+    HEAD + "devices: &d [*d]\n",
+    HEAD + "devices: [{name: &n a, containerEdits: {env: [A=1]}}, {name: *n, containerEdits: {env: [A=1]}}]\n",
+    HEAD + "devices: [{name: *n, containerEdits: {env: [A=1]}}]\n",
+    HEAD + "devices: {name: a}\n",
+    HEAD + "devices: a\n",
     "cdiVersion: 1.1.0\nkind: [v/c]\n",
     "cdiVersion: {a: b}\nkind: v/c\n",
     'cdiVersion: >-\n  1.1.0\nkind: |-\n  v/c\ndevices: [{name: a, containerEdits: {env: ["A=\\n1"]}}]\n',
     "---\ncdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n...\n",
     "%YAML 1.1\n---\ncdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n---\n{ not yaml",
+    HEAD + "devices: [{name: a, containerEdits: {env: [A=1]}}]\n---\n{ not yaml",
     "--- ~\n",
     "---\n",
     "...\n",
     "\n\n",
     "cdiVersion: 1.1.0\n\tkind: v/c\n",
     "cdiVersion: 1.1.0\nkind: v/c: d\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- {name: a, containerEdits: {env: [A=1]}, annotations: {a: [b]}}\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- {name: a, containerEdits: {env: [A=1]}, annotations: {a: 1, a: 2}}\n",
-    "cdiVersion: 1.1.0\nkind: v/c\ndevices:\n- {name: a, containerEdits: {env: [[A=1]]}}\n",
-    '{"cdiVersion":"1.1.0","kind":"v/c","devices":[{"name":"a","containerEdits":{"env":["A=\\ud83d\\ude00"]}}]}',
-    '{"cdiVersion":"1.1.0","kind":"v/c","devices":[{"name":"a","containerEdits":{"env":["A=\\u00e9\\/\\b"]}}]}',
+    HEAD + "devices:\n- {name: a, containerEdits: {env: [A=1]}, annotations: {a: [b]}}\n",
+    HEAD + "devices:\n- {name: a, containerEdits: {env: [A=1]}, annotations: {a: 1, a: 2}}\n",
+    HEAD + "devices:\n- {name: a, containerEdits: {env: [[A=1]]}}\n",
+    JSON + '{"env":["A=\\ud83d\\ude00"]}}]}',
+    JSON + '{"env":["A=\\u00e9\\/\\b"]}}]}',
     '{"cdiVersion"\n:"1.1.0","kind":"v/c","devices":[{"name":"a","containerEdits":{"env":["A=1"]}}]}',
-    '{"cdiVersion":"1.1.0","kind":"v/c","devices":[{"name":"a","containerEdits":{"env":["A=\x7f"]}}]}',
-    '{"cdiVersion":"1.1.0","kind":"v/c","devices":[{"name":"a","containerEdits":{"env":["A=1"]}}],}',
+    JSON + '{"env":["A=\x7f"]}}]}',
+    JSON + '{"env":["A=1"]}}],}',
     '{"cdiVersion":"1.1.0","kind":"v/c","devices":[{"name":"a","name":"a","containerEdits":{"env":["A=1"]}}]}',
-    '{"cdiVersion":"1.1.0","kind":"v/c","devices":[{"name":"a","containerEdits":{"additionalGids":[1.0,2e0]}}]}',
-    '{"cdiVersion":"1.1.0","kind":"v/c","devices":[{"name":"a","containerEdits":{"additionalGids":[1.5,true]}}]}',
+    JSON + '{"additionalGids":[1.0,2e0]}}]}',
+    JSON + '{"additionalGids":[1.5,true]}}]}',
     '{"cdiVersion":1.10,"kind":"v/c","devices":[]}',
 ]
 
