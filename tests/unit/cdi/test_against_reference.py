@@ -15,8 +15,8 @@ JSON = '{"cdiVersion":"1.1.0","kind":"v/c","devices":[{"name":"a","containerEdit
 
 # Words, a bar for a space.
 WORDS = r"""
-~ null Null NULL nUll true True TRUE tRue false yes Yes y n on off OFF 0 1 -1 +5 007 08 09 0o17 0O17 0x1F 0X1f 0b101 0B1 -0x10 -0b1
-+0o7 1_000 1__0 _1 0_7 1.0 10.5 -0.5 .5 5. . .. -.5 +.5e1 1e3 1E-2 1e1 1e400 .inf -.inf +.INF .nan 0000:00:01.0 12:30:45
+~ null Null NULL nUll true True TRUE tRue false yes Yes y n on off OFF 0 1 -1 +5 007 08 09 0o17 0O17 0x1F 0X1f 0b101 0B1 -0x10
+-0b1 +0o7 1_000 1__0 _1 0_7 1.0 10.5 -0.5 .5 5. . .. -.5 +.5e1 1e3 1E-2 1e1 1e400 .inf -.inf +.INF .nan 0000:00:01.0 12:30:45
 2026-01-01 2026-01-01T00:00:00Z 4294967295 4294967296 9223372036854775807 9223372036854775808
 -9223372036854775808 -9223372036854775809 18446744073709551615 18446744073709551616 9223372036854775808.0 -1e30 1e30
 0x 0b2 0o8 -- - -a +a 1a a_1 << = "1" '1' "true" 'yes' "" '' "~" "\x41" "\u00e9" "\t" é 1.5e3 0.0 -0 00 000 +0
