@@ -25,7 +25,7 @@ from regauge.cdi.model import (
     NetDevice,
     Spec,
 )
-from regauge.cdi.scalars import TAG, Scalar, WrongScalar, boolean, integer, plain, tagged
+from regauge.cdi.scalars import NULLS, TAG, Scalar, WrongScalar, boolean, integer, plain, tagged
 from regauge.cdi.tree import PLAIN, QUOTED, MappingNode, Node, ScalarNode, SequenceNode, compose, line_of
 from regauge.cdi.validation import problems
 
@@ -202,9 +202,9 @@ class _Reader:
 
 
 def _is_null(node: Node) -> bool:
-    if not isinstance(node, ScalarNode) or node.tag is QUOTED:
+    if not isinstance(node, ScalarNode) or node.value not in NULLS:
         return False
-    return (node.tag is PLAIN or node.tag == TAG + "null") and plain(node.value).kind == "null"
+    return node.tag is PLAIN or node.tag == TAG + "null"
 
 
 _Read = Callable[[_Reader, Node, Path], T | None]

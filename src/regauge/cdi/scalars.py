@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 TAG = "tag:yaml.org,2002:"
 
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _OLD_BOOLS = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
@@ -47,7 +47,7 @@ class WrongScalar(ValueError):
 
 def plain(text: str) -> Scalar:
     """What an unquoted scalar without a tag is."""
-    if text in _NULLS:
+    if text in NULLS:
         return Scalar("null", None)
     if text in _BOOLS:
         return Scalar("bool", _BOOLS[text])
