@@ -1,3 +1,47 @@
-"""Not built yet."""
+"""Which devices answer which claims on which node, exactly as the scheduler of a Kubernetes minor decides. Pure.
 
-__all__: list[str] = []
+`Allocator` is the convenient way in. Underneath: `Inventory` (slices), `Usage` (what claims hold), `compile_claims` (claims
+and classes to a `Problem`), `view` (what one node offers) and `solve` (the answer for one node).
+"""
+
+from regauge.allocator.allocator import DEFAULT_BUDGET, Allocator, solve
+from regauge.allocator.inventory import Inventory
+from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, NoFit, Outcome, Unsupported
+from regauge.allocator.pools import NodeView, PoolView, view
+from regauge.allocator.problem import Problem, compile_claims
+from regauge.allocator.results import as_document
+from regauge.allocator.selecting import Derived, Selector, Selectors, Subject
+from regauge.allocator.settings import Settings, settings_of
+from regauge.allocator.usage import DeviceId, Holder, PoolId, PoolUsage, Share, Usage
+
+__all__ = [
+    "DEFAULT_BUDGET",
+    "Abort",
+    "Allocator",
+    "Bound",
+    "Derived",
+    "DeviceId",
+    "Exhausted",
+    "Fit",
+    "Holder",
+    "Inventory",
+    "NoFit",
+    "NodeView",
+    "Outcome",
+    "PoolId",
+    "PoolUsage",
+    "PoolView",
+    "Problem",
+    "Selector",
+    "Selectors",
+    "Settings",
+    "Share",
+    "Subject",
+    "Unsupported",
+    "Usage",
+    "as_document",
+    "compile_claims",
+    "settings_of",
+    "solve",
+    "view",
+]

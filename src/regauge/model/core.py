@@ -256,6 +256,7 @@ class NodeStatus(View, frozen=True):
     allocatable: dict[str, QuantityText] = {}
     conditions: tuple[NodeCondition, ...] = ()
     node_info: NodeSystemInfo = NodeSystemInfo()
+    declared_features: tuple[str, ...] = ()
 
 
 class Node(View, frozen=True):

@@ -1,0 +1,170 @@
+"""The reference program's case format: one JSON case in, its JSON result out, with the same keys.
+
+A case may add `kubeVersion`, the minor that answers; without it the newest does, as in the reference program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from regauge.allocator.allocator import Allocator
+from regauge.allocator.amounts import nano, read_quantity
+from regauge.allocator.outcome import Abort, Exhausted, Fit, NoFit, Outcome, Unsupported
+from regauge.allocator.pools import INCOMPLETE, INVALID, NodeView
+from regauge.allocator.results import as_document
+from regauge.allocator.selecting import Selectors
+from regauge.allocator.settings import FEATURES, Settings, settings_of
+from regauge.allocator.usage import DeviceId, Holder, PoolId, PoolUsage, Share, Usage
+from regauge.base import Clock, Randomness
+from regauge.features import rules
+from regauge.model import View, view
+from regauge.model.core import Node
+from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
+from regauge.model.rules import Rules
+
+NEWEST_MINOR = "1.37"
+Case = Mapping[str, Any]
+V = TypeVar("V", bound=View)
+SelectorsFor = Callable[[Rules, Settings], Selectors]
+
+
+def answer(
+    case: Case, selectors: SelectorsFor, clock: Clock, randomness: Randomness, budget: int = 10_000_000
+) -> dict[str, Any]:
+    """The result of one allocation case. Raises `InputError` for objects that cannot be read."""
+    out: dict[str, Any] = {"name": case.get("name", ""), "results": None, "error": ""}
+    settings, ruling, wrong = _settings(case)
+    if settings is None or isinstance(settings, Unsupported):
+        out["error"] = wrong
+        return out
+    out["variant"] = settings.variant
+    started_s = clock.monotonic_s()
+    allocator = Allocator(
+        [view(one, ResourceSlice) for one in case.get("slices", ())],
+        [view(one, DeviceClass) for one in case.get("classes", ())],
+        _usage(case),
+        settings,
+        selectors(ruling, settings),
+        randomness=randomness,
+        budget=budget,
+    )
+    claims = [view(one, ResourceClaim) for one in case.get("claims", ())]
+    made_s = clock.monotonic_s()
+    out["newMicros"] = (made_s - started_s) * 1e6
+    if case.get("nodes"):
+        nodes = [view(one, Node) for one in case["nodes"]]
+        outcomes = allocator.allocate_nodes(nodes, claims)
+        out["nodes"] = [_on_node(node.metadata.name, outcomes[node.metadata.name], case) for node in nodes]
+    else:
+        node = view(case.get("node", {}), Node)
+        outcome = allocator.allocate(node, claims)
+        out.update(_told(outcome, case))
+        if case.get("mode") == "pools":
+            out["pools"] = _pools(allocator.view(node))
+    out["micros"] = (clock.monotonic_s() - made_s) * 1e6
+    return out
+
+
+def _settings(case: Case) -> tuple[Settings | Unsupported | None, Rules, str]:
+    ruling = rules(case.get("kubeVersion", NEWEST_MINOR))
+    wanted: Mapping[str, bool] = case.get("features", {})
+    known = {*FEATURES, *(one for variant in ruling.allocator_variants for one in variant.supports)}
+    unknown = next((name for name in wanted if name not in known and name != "ALL"), None)
+    if unknown is not None:
+        return None, ruling, f'ORACLE: unknown feature "{unknown}"'
+    everything = {one for variant in ruling.allocator_variants for one in variant.supports}
+    on = everything if wanted.get("ALL") else set()
+    on = {name for name in (*on, *wanted) if wanted.get(name, True) and name != "ALL"}
+    variants = ruling.allocator_variants
+    forced = case.get("variant") or "auto"
+    if forced != "auto":
+        variants = tuple(one for one in variants if one.name == forced)
+    ruling = replace(ruling, allocator_features=frozenset(on), allocator_variants=variants)
+    settings = settings_of(ruling)
+    wrong = settings.text or f"unsupported: {settings.feature}" if isinstance(settings, Unsupported) else ""
+    return settings, ruling, wrong
+
+
+def _usage(case: Case) -> Usage:
+    whole: dict[PoolId, dict[str, tuple[Holder, ...]]] = {}
+    shares: dict[PoolId, dict[str, tuple[Share, ...]]] = {}
+    holder = Holder("", "")
+    for one in case.get("allocatedDevices", ()):
+        device = _device(one)
+        whole.setdefault(PoolId(device.driver, device.pool), {})[device.device] = (holder,)
+    for one in case.get("allocatedSharedDevices", ()):
+        _share(shares, _device(one), Share(one.get("shareID") or "share", holder, counted=False))
+    for one in case.get("aggregatedCapacity", ()):
+        device = _device(one)
+        consumed = tuple(
+            (name, nano(read_quantity(value, object=str(device), field=f"aggregatedCapacity.{name}")))
+            for name, value in one.get("capacity", {}).items()
+        )
+        _share(shares, device, Share("", holder, consumed))
+    return Usage({pool: PoolUsage(whole.get(pool, {}), shares.get(pool, {})) for pool in {*whole, *shares}})
+
+
+def _device(one: Mapping[str, str]) -> DeviceId:
+    return DeviceId(one.get("driver", ""), one.get("pool", ""), one.get("device", ""))
+
+
+def _share(shares: dict[PoolId, dict[str, tuple[Share, ...]]], device: DeviceId, share: Share) -> None:
+    of_pool = shares.setdefault(PoolId(device.driver, device.pool), {})
+    of_pool[device.device] = (*of_pool.get(device.device, ()), share)
+
+
+def _told(outcome: Outcome, case: Case) -> dict[str, Any]:
+    match outcome:
+        case Fit(results=results, steps=steps):
+            return {"results": _documents(results, case), "error": "", "allocateOneCalls": steps}
+        case NoFit(steps=steps):
+            return {"results": None, "error": "", "allocateOneCalls": steps}
+        case Abort(text=text, on_node=on_node, steps=steps):
+            return {
+                "results": None,
+                "error": text,
+                **({"errorOnNode": True} if on_node else {}),
+                **({"allocateOneCalls": steps} if steps else {}),
+            }
+        case Exhausted(steps=steps):
+            return {"results": None, "error": "budget exhausted", "timedOut": True, "allocateOneCalls": steps}
+        case Unsupported(feature=feature, text=text):
+            return {"results": None, "error": text or f"unsupported: {feature}"}
+
+
+def _documents(results: tuple[Any, ...], case: Case) -> list[dict[str, Any]]:
+    documents = [as_document(one) for one in results]
+    if not case.get("keepShareIDs"):
+        for document in documents:
+            for item in document["devices"].get("results", ()):
+                if "shareID" in item:
+                    item["shareID"] = "share"
+    return documents
+
+
+def _on_node(name: str, outcome: Outcome, case: Case) -> dict[str, Any]:
+    told = _told(outcome, case)
+    return {"node": name, "results": told["results"], "error": told["error"]}
+
+
+def _pools(node_view: NodeView | Abort) -> list[dict[str, Any]]:
+    if isinstance(node_view, Abort):
+        return []
+    found = []
+    for pool in node_view.pools:
+        names = [device.id.device for entry in pool.slices for device in entry.devices]
+        found.append(
+            {
+                "id": str(pool.id),
+                "isIncomplete": pool.state == INCOMPLETE,
+                "isInvalid": pool.state == INVALID,
+                **({"invalidReason": pool.reason} if pool.reason else {}),
+                **({"devices": names} if names else {}),
+            }
+        )
+    return found
+
+
+__all__ = ["answer"]

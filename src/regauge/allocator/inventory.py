@@ -1,0 +1,221 @@
+"""All ResourceSlices, indexed by node and by pool, in input order. Never holds what is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from regauge.allocator.amounts import nano, read_quantity
+from regauge.allocator.nodes import parsed
+from regauge.allocator.usage import DeviceId, PoolId
+from regauge.model import Quantity
+from regauge.model.core import Node
+from regauge.model.meta import NodeSelector
+from regauge.model.resource import Device, ResourceSlice
+
+CounterKey = tuple[str, str]
+Label = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """One capacity of a device: its value and policy, read."""
+
+    value: Quantity
+    limit: int
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    ranged: bool = False
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+    policy: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class DeviceEntry:
+    """One device of one slice. `prepared` and `cells` are remembered answers of the CEL room; nothing else changes."""
+
+    id: DeviceId
+    view: Device
+    slice: SliceEntry
+    multiple: bool
+    consumes: tuple[tuple[CounterKey, int], ...]
+    consumes_any: bool
+    prepared: object | None = None
+    cells: dict[object, bool | str] = field(default_factory=dict)
+    _capacities: dict[str, Capacity] | None = None
+
+    @property
+    def driver(self) -> str:
+        return self.id.driver
+
+    @property
+    def capacities(self) -> dict[str, Capacity]:
+        """The capacities by name, read once. Raises `InputError` for a value that is no quantity."""
+        if self._capacities is None:
+            self._capacities = _capacities(self)
+        return self._capacities
+
+
+class SliceEntry:
+    """One slice. Its devices are read when they are first looked at."""
+
+    def __init__(self, view: ResourceSlice) -> None:
+        spec = view.spec
+        self.view = view
+        self.name = view.metadata.name
+        self.pool = PoolId(spec.driver, spec.pool.name)
+        self.generation = spec.pool.generation
+        self.announced = spec.pool.resource_slice_count
+        self.has_counters = bool(spec.shared_counters)
+
+    @cached_property
+    def devices(self) -> tuple[DeviceEntry, ...]:
+        """The devices in the order of the slice. Raises `InputError` for a counter that is no quantity."""
+        return tuple(self._entry(device) for device in self.view.spec.devices)
+
+    @cached_property
+    def uses_groups(self) -> bool:
+        """Whether any device declares compatibility groups."""
+        return any(part.compatibility_groups for one in self.view.spec.devices for part in one.consumes_counters)
+
+    @cached_property
+    def has_binding_conditions(self) -> bool:
+        return any(device.binding_conditions for device in self.view.spec.devices)
+
+    @cached_property
+    def counters(self) -> tuple[tuple[str, dict[str, int]], ...]:
+        """The shared counter sets: name, and each counter's value in billionths."""
+        return tuple(
+            (one.name, {name: nano(self._quantity(item.value)) for name, item in one.counters.items()})
+            for one in self.view.spec.shared_counters
+        )
+
+    def _entry(self, device: Device) -> DeviceEntry:
+        consumes = tuple(
+            ((part.counter_set, name), nano(self._quantity(item.value)))
+            for part in device.consumes_counters
+            for name, item in part.counters.items()
+        )
+        key = DeviceId(self.pool.driver, self.pool.pool, device.name)
+        multiple = bool(device.allow_multiple_allocations)
+        return DeviceEntry(key, device, self, multiple, consumes, bool(device.consumes_counters))
+
+    def _quantity(self, value: str | int | float) -> Quantity:
+        return read_quantity(value, object=f"ResourceSlice {self.name}", field="counters")
+
+
+def _capacities(entry: DeviceEntry) -> dict[str, Capacity]:
+    found = {}
+    for name, item in entry.view.capacity.items():
+
+        def read(value: str | int | float | None, name: str = name) -> Quantity | None:
+            if value is None:
+                return None
+            return read_quantity(
+                value, object=f"ResourceSlice {entry.slice.name}", field=f"devices.{entry.id.device}.capacity.{name}"
+            )
+
+        value, policy = read(item.value) or Quantity(0), item.request_policy
+        if policy is None:
+            found[name] = Capacity(value, nano(value))
+            continue
+        span = policy.valid_range
+        found[name] = Capacity(
+            value,
+            nano(value),
+            default=read(policy.default),
+            valid_values=tuple(one for one in map(read, policy.valid_values) if one is not None),
+            ranged=span is not None,
+            min=read(span.min) if span else None,
+            max=read(span.max) if span else None,
+            step=read(span.step) if span else None,
+            policy=True,
+        )
+    return found
+
+
+class Inventory:
+    """Frozen. `update` makes a new one that shares every unchanged slice."""
+
+    def __init__(self, slices: tuple[SliceEntry, ...]) -> None:
+        self.slices = slices
+        self.on_node: Mapping[str, tuple[SliceEntry, ...]]
+        self.by_pool: Mapping[PoolId, tuple[SliceEntry, ...]]
+        on_node: dict[str, list[SliceEntry]] = {}
+        by_pool: dict[PoolId, list[SliceEntry]] = {}
+        for entry in slices:
+            name = entry.view.spec.node_name
+            if name:
+                on_node.setdefault(name, []).append(entry)
+            by_pool.setdefault(entry.pool, []).append(entry)
+        self.on_node = {name: tuple(found) for name, found in on_node.items()}
+        self.by_pool = {name: tuple(found) for name, found in by_pool.items()}
+
+    @staticmethod
+    def of(slices: Iterable[ResourceSlice]) -> Inventory:
+        """An inventory of `slices`; their order is kept, because upstream's answers can depend on it."""
+        return Inventory(tuple(SliceEntry(one) for one in slices))
+
+    def update(self, changed: Iterable[ResourceSlice] = (), removed: Iterable[str] = ()) -> Inventory:
+        """With `changed` slices in place of those of the same name (new ones at the end), without those `removed`."""
+        fresh = {one.metadata.name: SliceEntry(one) for one in changed}
+        gone = frozenset(removed)
+        kept = [fresh.pop(one.name, one) for one in self.slices if one.name not in gone]
+        return Inventory((*kept, *fresh.values()))
+
+    def shared_for(self, node: Node, *, counting: bool = False) -> tuple[SliceEntry, ...]:
+        """The slices without a node name that may concern `node`, in input order: an index leaves the others out.
+
+        `counting`: slices with shared counters concern every node, whatever they say.
+        """
+        entries, indexed, rest = self._shared_and_counting if counting else self._shared
+        if not indexed:
+            return entries
+        labels = node.metadata.labels or {}
+        found = [place for label in labels.items() for place in indexed.get(label, ())]
+        found += indexed.get(("metadata.name", node.metadata.name), ())
+        return tuple(entries[place] for place in sorted({*found, *rest}))
+
+    @cached_property
+    def _shared(self) -> _Indexed:
+        return _indexed(tuple(one for one in self.slices if not one.view.spec.node_name), counting=False)
+
+    @cached_property
+    def _shared_and_counting(self) -> _Indexed:
+        entries = tuple(one for one in self.slices if one.has_counters or not one.view.spec.node_name)
+        return _indexed(entries, counting=True)
+
+
+# Slices; their places by a label that their selector needs; the places of those that need none for sure.
+_Indexed = tuple[tuple[SliceEntry, ...], dict[Label, list[int]], list[int]]
+
+
+def _indexed(entries: tuple[SliceEntry, ...], *, counting: bool) -> _Indexed:
+    indexed: dict[Label, list[int]] = {}
+    rest = []
+    for place, entry in enumerate(entries):
+        spec = entry.view.spec
+        always = spec.node_name or spec.all_nodes or (counting and entry.has_counters)
+        labels = [] if always or spec.node_selector is None else _needed(spec.node_selector)
+        if not labels:
+            rest.append(place)
+        for label in labels:
+            indexed.setdefault(label, []).append(place)
+    return entries, indexed, rest
+
+
+def _needed(selector: NodeSelector) -> list[Label]:
+    """Labels of which a node needs at least one to match; empty if that is not known for sure."""
+    terms = selector.node_selector_terms
+    if len(terms) != 1 or isinstance(parsed(selector), str):
+        return []
+    for item in terms[0].match_fields:
+        if item.operator == "In" and item.key == "metadata.name":
+            return [("metadata.name", item.values[0])]
+    for item in terms[0].match_expressions:
+        if item.operator == "In":
+            return [(item.key, value) for value in dict.fromkeys(item.values)]
+    return []

@@ -1,0 +1,217 @@
+"""Which device pools a node sees, in which order, and which of them are incomplete or invalid.
+
+Source: GatherPools in k8s.io/dynamic-resource-allocation/structured/internal/*/pools_*.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from regauge.allocator.inventory import CounterKey, DeviceEntry, Inventory, SliceEntry
+from regauge.allocator.nodes import SelectorError, node_matches
+from regauge.allocator.outcome import Abort
+from regauge.allocator.settings import Settings
+from regauge.allocator.usage import PoolId
+from regauge.model.core import Node
+
+COMPLETE, INCOMPLETE, INVALID = "complete", "incomplete", "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """One pool as one node sees it. `seen` of `announced` slices of `generation` are there.
+
+    `elsewhere` holds slices of the pool that do not concern the node: their devices may use the same counters.
+    """
+
+    id: PoolId
+    state: str
+    generation: int
+    announced: int
+    seen: int
+    reason: str = ""
+    slices: tuple[SliceEntry, ...] = ()
+    elsewhere: tuple[SliceEntry, ...] = ()
+    counters: dict[CounterKey, int] = field(default_factory=dict)
+
+    @property
+    def binding(self) -> bool:
+        return any(one.has_binding_conditions for one in self.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """What one node offers: its pools in search order, and the devices of the usable ones, in search order.
+
+    `pool_of[i]` is the place in `pools` of the pool of `devices[i]`. `stale` are pools that are ignored because a
+    newer generation exists elsewhere.
+    """
+
+    node: Node
+    pools: tuple[PoolView, ...]
+    devices: tuple[DeviceEntry, ...]
+    pool_of: tuple[int, ...]
+    stale: tuple[PoolId, ...] = ()
+
+    @property
+    def invalid(self) -> bool:
+        return any(pool.state == INVALID for pool in self.pools)
+
+
+def view(inventory: Inventory, node: Node, settings: Settings) -> NodeView | Abort:
+    """The pools and devices of `inventory` for `node`; `Abort` where a node selector cannot be parsed."""
+    try:
+        relevant = _relevant(inventory, node, settings)
+    except SelectorError as error:
+        return Abort(f"gather pool information: {error}")
+    pools, stale = [], []
+    for pool, slices in relevant.items():
+        built = _built(inventory, pool, slices, settings)
+        if built is None:
+            stale.append(pool)
+        else:
+            pools.append(built)
+    if not _unsorted(settings):
+        pools.sort(key=lambda one: (one.binding, one.id))
+    devices: list[DeviceEntry] = []
+    pool_of: list[int] = []
+    for place, one in enumerate(pools):
+        for entry in one.slices:
+            devices += entry.devices
+            pool_of += [place] * len(entry.devices)
+    return NodeView(node, tuple(pools), tuple(devices), tuple(pool_of), tuple(stale))
+
+
+def _unsorted(settings: Settings) -> bool:
+    return settings.stable or settings.quirk("pools-unsorted")
+
+
+def _everywhere(settings: Settings) -> bool:
+    """Whether slices with shared counters count as relevant for every node."""
+    return settings.stable or settings.quirk("counter-slices-everywhere")
+
+
+def _relevant(inventory: Inventory, node: Node, settings: Settings) -> dict[PoolId, list[SliceEntry]]:
+    found: dict[PoolId, list[SliceEntry]] = {}
+    for entry in _walked(inventory, node, settings):
+        spec = entry.view.spec
+        if not settings.partitionable and (spec.per_device_node_selection is not None or entry.has_counters):
+            continue
+        if _ignores_groups(settings) and entry.uses_groups:
+            continue
+        if not (entry.has_counters and _everywhere(settings)) and not _concerns(entry, node):
+            continue
+        kept = found.setdefault(entry.pool, [])
+        if not kept or entry.generation == kept[0].generation:
+            kept.append(entry)
+        elif entry.generation > kept[0].generation:
+            found[entry.pool] = [entry]
+    return found
+
+
+def _walked(inventory: Inventory, node: Node, settings: Settings) -> tuple[SliceEntry, ...]:
+    """The slices to look at, in upstream's order."""
+    if settings.stable:
+        return inventory.slices
+    local = inventory.on_node.get(node.metadata.name, ())
+    if not _everywhere(settings):
+        return (*local, *inventory.shared_for(node))
+    return (*(one for one in local if not one.has_counters), *inventory.shared_for(node, counting=True))
+
+
+def _ignores_groups(settings: Settings) -> bool:
+    return not settings.compatibility_groups and not settings.quirk("groups-unknown")
+
+
+def _concerns(entry: SliceEntry, node: Node) -> bool:
+    spec = entry.view.spec
+    if spec.node_name or spec.all_nodes or spec.node_selector is not None:
+        try:
+            return node_matches(node, spec.node_name, spec.all_nodes, spec.node_selector)
+        except SelectorError as error:
+            raise SelectorError(f"failed to perform node selection for slice {entry.name}: {error}") from None
+    if not spec.per_device_node_selection:
+        return False
+    for device in spec.devices:
+        try:
+            if node_matches(node, device.node_name, device.all_nodes, device.node_selector):
+                return True
+        except SelectorError as error:
+            raise SelectorError(
+                f"failed to perform node selection for device {device.name} in slice {entry.name}: {error}"
+            ) from None
+    return False
+
+
+def _built(inventory: Inventory, pool: PoolId, slices: list[SliceEntry], settings: Settings) -> PoolView | None:
+    """The pool of these slices; None where a newer generation hides it."""
+    first = slices[0]
+    everything = slices
+    if len(slices) != first.announced:
+        everything = list(inventory.by_pool[pool])
+        if any(one.generation > first.generation for one in everything):
+            return None
+        everything = [one for one in everything if one.generation == first.generation]
+        if _ignores_groups(settings):
+            everything = [one for one in everything if not one.uses_groups]
+    facts = (first.generation, first.announced, len(everything))
+    if len(everything) != first.announced:
+        return PoolView(pool, INCOMPLETE, *facts)
+    if not _unsorted(settings):
+        slices = sorted(slices, key=lambda one: one.name)
+    names = {one.name for one in slices}
+    others = [one for one in everything if one.name not in names] if len(slices) < len(everything) else []
+    return _validated(pool, facts, slices, others, settings)
+
+
+def _validated(
+    pool: PoolId, facts: tuple[int, int, int], slices: list[SliceEntry], others: list[SliceEntry], settings: Settings
+) -> PoolView:
+    def carries(entry: SliceEntry) -> bool:
+        return settings.partitionable and entry.has_counters
+
+    offering = tuple(one for one in slices if not carries(one))
+    elsewhere = tuple(one for one in others if not carries(one))
+    counting = [one for one in (*slices, *others) if carries(one)]
+    counters: dict[CounterKey, int] = {}
+    checked = (*(slices if _everywhere(settings) else offering), *elsewhere)
+    reason = _duplicate_device(offering)
+    if not reason and settings.partitionable:
+        reason = _read_counters(counting, counters) or _unknown_counter(counting, checked)
+    if reason:
+        return PoolView(pool, INVALID, *facts, reason=reason)
+    return PoolView(pool, COMPLETE, *facts, slices=offering, elsewhere=elsewhere, counters=counters)
+
+
+def _duplicate_device(slices: tuple[SliceEntry, ...]) -> str:
+    names = set()
+    for entry in slices:
+        for device in entry.view.spec.devices:
+            if device.name in names:
+                return f"duplicate device name {device.name}"
+            names.add(device.name)
+    return ""
+
+
+def _read_counters(slices: list[SliceEntry], counters: dict[CounterKey, int]) -> str:
+    names = set()
+    for entry in slices:
+        for name, values in entry.counters:
+            if name in names:
+                return f"duplicate counter set name {name}"
+            names.add(name)
+            counters.update({(name, counter): value for counter, value in values.items()})
+    return ""
+
+
+def _unknown_counter(counting: list[SliceEntry], slices: tuple[SliceEntry, ...]) -> str:
+    sets = {name: values for entry in counting for name, values in entry.counters}
+    for entry in slices:
+        for device in entry.view.spec.devices:
+            for part in device.consumes_counters:
+                if part.counter_set not in sets:
+                    return f"counter set {part.counter_set} not found"
+                for name in part.counters:
+                    if name not in sets[part.counter_set]:
+                        return f"counter {name} not found in counter set {part.counter_set}"
+    return ""

@@ -1,0 +1,225 @@
+"""The search: depth first, the first solution in upstream's order wins.
+
+Source: allocateOne in structured/internal/*/allocator_*.go. Written as a loop over a stack of choices instead of a
+recursion; `steps` counts what upstream counts as calls of allocateOne.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from regauge.allocator.pools import COMPLETE, INCOMPLETE
+from regauge.allocator.problem import ALL, Problem, RequestPlan, Slot, over_limit
+from regauge.allocator.state import Aborted, Attempt
+from regauge.allocator.table import Table
+from regauge.model.resource import MAX_RESULTS_PER_CLAIM
+
+
+class Verdict(Enum):
+    """How a search ended: found, nothing there, or stopped by its budget."""
+
+    FOUND = "found"
+    NOTHING = "nothing"
+    STOPPED = "stopped"
+
+
+class _Failure(Enum):
+    NONE = 0
+    NO_DEVICE = 1
+    OVER_LIMIT = 2  # more than 32 devices: goes back to the nearest choice of an alternative
+
+
+@dataclass(slots=True)
+class _Picking:
+    """The choice of one device of a slot; `next` is the first device not tried yet, `held` while one is chosen."""
+
+    slot: Slot
+    done: int
+    next: int
+    held: bool = False
+
+
+@dataclass(slots=True)
+class _Alternatives:
+    """The choice of an alternative of a firstAvailable request."""
+
+    plan: RequestPlan
+    current: int = 0
+    all_over_limit: bool = True
+
+
+@dataclass(slots=True)
+class _ClaimDone:
+    """The end of a claim: exceeding the limit in a later claim is no reason to give this one's devices up."""
+
+
+_Frame = _Picking | _Alternatives | _ClaimDone
+
+
+def admit(table: Table, attempt: Attempt) -> dict[int, list[int]]:
+    """What upstream checks before it searches; the devices of every slot that wants all. Raises `Aborted`."""
+    everything: dict[int, list[int]] = {}
+    for claim in table.problem.claims:
+        total = 0
+        for request in claim.requests:
+            if request.fault:
+                raise Aborted(request.fault)
+            least: int | None = None
+            for slot in request.slots:
+                if slot.fault:
+                    raise Aborted(slot.fault)
+                if slot.mode == ALL:
+                    everything[slot.index] = _all_devices(table, attempt, slot)
+                size = len(everything[slot.index]) if slot.mode == ALL else slot.count
+                least = size if least is None else min(least, size)
+            text = over_limit(claim.label, request.name, least or 0, total)
+            if text:
+                raise Aborted(text)
+            total += least or 0
+        if total < 0:
+            raise Aborted("PANIC: runtime error: makeslice: cap out of range")
+        if claim.fault:
+            raise Aborted(claim.fault)
+    return everything
+
+
+def _all_devices(table: Table, attempt: Attempt, slot: Slot) -> list[int]:
+    label = table.problem.claims[slot.claim].label
+    devices: list[int] = []
+    for place, pool in enumerate(table.view.pools):
+        if pool.state != COMPLETE:
+            trouble = "being updated" if pool.state == INCOMPLETE else "invalid"
+            raise Aborted(
+                f"claim {label}, request {slot.own_name}: asks for all devices, but resource pool {pool.id} is "
+                f"currently {trouble}"
+            )
+        for device in table.in_pool(place):
+            cell = table.cell(slot, device)
+            if isinstance(cell, str):
+                raise Aborted(cell)
+            if cell and (not table.settings.consumable_capacity or _suffices(table, attempt, slot, device)):
+                devices.append(device)
+    return devices
+
+
+def _suffices(table: Table, attempt: Attempt, slot: Slot, device: int) -> bool:
+    """Whether the device counts for a slot that wants all: only its size matters, except before 1.37."""
+    wanted = table.demand(slot, device)
+    if wanted.error:
+        if wanted.fatal:
+            raise Aborted(wanted.error)
+        raise Aborted(attempt.capacity_error(slot, table.view.devices[device].id.device, wanted))
+    if table.settings.quirk("all-leaves-out-partly-used"):
+        return wanted.fits(attempt.used(device), {})
+    return wanted.fits({}, {})
+
+
+class Search:
+    """One search on one node. `picks` of `attempt` and `selected` hold the solution when it is found."""
+
+    def __init__(self, table: Table, attempt: Attempt, everything: dict[int, list[int]]) -> None:
+        self.problem: Problem = table.problem
+        self.table = table
+        self.attempt = attempt
+        self.everything = everything
+        self.steps = 0
+        self.count = len(table.view.devices)
+        self.permutes = table.settings.stable or table.settings.quirk("permutes-in-request")
+        self.frames: list[_Frame] = []
+
+    def need(self, slot: Slot) -> int:
+        """How many devices the slot takes."""
+        return len(self.everything[slot.index]) if slot.mode == ALL else slot.count
+
+    def selected(self) -> dict[tuple[int, int], Slot]:
+        """The alternative that was chosen for each firstAvailable request, by claim and request."""
+        chosen = [one.plan.slots[one.current] for one in self.frames if isinstance(one, _Alternatives)]
+        return {(slot.claim, slot.request): slot for slot in chosen}
+
+    def run(self, budget: int) -> Verdict:
+        """Search until there is an answer or `budget` steps are done. Raises `Aborted`."""
+        claim, request, slot, done, start = 0, 0, None, 0, 0
+        while True:
+            self.steps += 1
+            if self.steps > budget:
+                return Verdict.STOPPED
+            failure = _Failure.NONE
+            if claim >= len(self.problem.claims):
+                return Verdict.FOUND
+            plans = self.problem.claims[claim].requests
+            if request >= len(plans):
+                self.frames.append(_ClaimDone())
+                claim, request, slot = claim + 1, 0, None
+                continue
+            if slot is None:
+                slot, done, start = plans[request].slots[0], 0, 0
+                if plans[request].prioritized:
+                    self.frames.append(_Alternatives(plans[request]))
+                    continue
+            if slot.mode == ALL and not self.everything[slot.index]:
+                failure = _Failure.NO_DEVICE
+            elif done >= self.need(slot):
+                request, slot = request + 1, None
+                continue
+            elif self.need(slot) - done > MAX_RESULTS_PER_CLAIM - self.attempt.sizes[claim]:
+                failure = _Failure.OVER_LIMIT
+            else:
+                self.frames.append(_Picking(slot, done, 0 if slot.mode == ALL else start))
+            moved = self._go_on(failure)
+            if moved is None:
+                return Verdict.NOTHING
+            claim, request, slot, done, start = moved
+
+    def _go_on(self, failure: _Failure) -> tuple[int, int, Slot, int, int] | None:
+        """From the top of the stack to the next thing to try; None when everything was tried."""
+        while self.frames:
+            top = self.frames[-1]
+            if isinstance(top, _Picking):
+                if top.held:
+                    self.attempt.take_back()
+                    top.held = False
+                if failure is not _Failure.OVER_LIMIT and self._pick(top):
+                    slot = top.slot
+                    return slot.claim, slot.request, slot, top.done + 1, 0 if self.permutes else top.next
+                if failure is not _Failure.OVER_LIMIT:
+                    failure = _Failure.NO_DEVICE
+            elif isinstance(top, _Alternatives):
+                slots = top.plan.slots
+                top.all_over_limit = top.all_over_limit and failure is _Failure.OVER_LIMIT
+                top.current += 1
+                if top.current < len(slots):
+                    slot = slots[top.current]
+                    return slot.claim, slot.request, slot, 0, 0
+                failure = _Failure.OVER_LIMIT if top.all_over_limit else _Failure.NO_DEVICE
+            else:
+                failure = _Failure.NO_DEVICE
+            self.frames.pop()
+        return None
+
+    def _pick(self, frame: _Picking) -> bool:
+        """Choose the next possible device for the frame."""
+        slot, attempt = frame.slot, self.attempt
+        if slot.mode == ALL:
+            tried, frame.next = frame.next, self.count
+            if tried >= self.count:
+                return False
+            frame.held = attempt.take(slot, self.everything[slot.index][frame.done], must=True)
+            frame.next = self.count
+            return frame.held
+        cell, capacity = self.table.cell, self.table.settings.consumable_capacity
+        for device in range(frame.next, self.count):
+            if attempt.busy(slot, device):
+                continue
+            answer = cell(slot, device)
+            if answer is not True:
+                if answer is False:
+                    continue
+                raise Aborted(str(answer))
+            if capacity and not attempt.roomy(slot, device):
+                continue
+            if attempt.take(slot, device, must=False):
+                frame.next, frame.held = device + 1, True
+                return True
+        frame.next = self.count
+        return False

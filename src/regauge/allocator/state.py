@@ -1,0 +1,202 @@
+"""The devices chosen so far in one attempt, and whether one more may be.
+
+Source: allocateDevice in structured/internal/*/allocator_*.go, in its order of checks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from regauge.allocator.capacity import Demand
+from regauge.allocator.constraints import State, state_of
+from regauge.allocator.counters import Counters, Groups
+from regauge.allocator.problem import Slot
+from regauge.allocator.table import Table
+from regauge.allocator.usage import Usage
+from regauge.allocator.values import Value
+from regauge.model import Quantity
+
+_NODE_FEATURE = "DRAOptionalNodeOperations"
+
+
+class Aborted(Exception):
+    """The whole attempt ends with an error. It never leaves the room."""
+
+
+class Pick(NamedTuple):
+    """A chosen device with what is needed to take it back."""
+
+    slot: Slot
+    device: int
+    shared: bool
+    consumed: tuple[tuple[str, Quantity], ...]
+    counters: bool
+    groups: dict[str, Groups] | None
+    chosen_before: dict[str, int] | None
+
+
+class Attempt:
+    """The mutable state of one search on one node."""
+
+    def __init__(self, table: Table, usage: Usage) -> None:
+        self.table = table
+        self.settings = table.settings
+        view = table.view
+        self.view = view
+        self.devices = view.devices
+        self.usage = usage
+        held = [usage.of_pool(pool.id) for pool in view.pools]
+        self.in_use = [
+            entry.id.device in held[place].whole for entry, place in zip(view.devices, view.pool_of, strict=True)
+        ]
+        self._held = held
+        self.counters = Counters(view, usage, table.settings)
+        self.taken = [0] * len(view.devices)
+        self.chosen: dict[int, dict[str, int]] = {}
+        self.states: list[list[State]] = [
+            [state_of(one, table.settings) for one in claim.constraints] for claim in table.problem.claims
+        ]
+        self.sizes = [0] * len(table.problem.claims)
+        self.picks: list[Pick] = []
+        self._used: dict[int, dict[str, int]] = {}
+
+    # -- questions
+
+    def busy(self, slot: Slot, device: int) -> bool:
+        """Whether the device is in use, as far as that matters for the slot."""
+        if slot.admin:
+            return bool(self.taken[device] >> slot.claim & 1)
+        return self.in_use[device] or self.taken[device] != 0
+
+    def used(self, device: int) -> dict[str, int]:
+        """What allocated claims consume of the device's capacities."""
+        known = self._used.get(device)
+        if known is None:
+            found = self._held[self.view.pool_of[device]].consumed(self.devices[device].id.device)
+            known = self._used[device] = found or {}
+        return known
+
+    def demand(self, slot: Slot, device: int) -> Demand:
+        """What the slot takes of the device. Raises `Aborted` where that cannot be computed."""
+        wanted = self.table.demand(slot, device)
+        if wanted.error:
+            if wanted.fatal:
+                raise Aborted(wanted.error)
+            raise Aborted(self.capacity_error(slot, str(self.devices[device].id), wanted))
+        return wanted
+
+    def capacity_error(self, slot: Slot, device: str, wanted: Demand) -> str:
+        claim = self.table.problem.claims[slot.claim].label
+        return f"claim {claim}, request {slot.own_name}: checking capacity for device {device}: {wanted.error}"
+
+    def roomy(self, slot: Slot, device: int) -> bool:
+        """Whether the device's capacities suffice, beside what is used and chosen."""
+        chosen = self.chosen.get(device)
+        return self.demand(slot, device).fits(self.used(device), chosen or {})
+
+    # -- changes
+
+    def take(self, slot: Slot, device: int, must: bool) -> bool:
+        """Choose a selectable device for the slot, if everything else allows it. Raises `Aborted`."""
+        entry = self.devices[device]
+        multiple = self.settings.consumable_capacity and entry.multiple
+        if ((slot.admin and not multiple) or not slot.admin) and self.busy(slot, device):
+            return False
+        if not self._node_operations(device) or (entry.consumes_any and not self.settings.partitionable):
+            return False
+        charged, groups = False, None
+        if entry.consumes_any and not (multiple and self._shared_already(device)):
+            if self.settings.compatibility_groups:
+                groups = self.counters.join(device)
+                if groups is None:
+                    return False
+            if not self.counters.take(device):
+                if groups is not None:
+                    self.counters.leave(device, groups)
+                return False
+            charged = True
+        if self.table.tainted(slot, device) is None and self._constrain(slot, device, must):
+            if self._consume(slot, device, multiple, charged, groups):
+                return True
+            self._relax(slot, len(slot.constraints))
+        if charged:
+            self.counters.give_back(device)
+        if groups is not None:
+            self.counters.leave(device, groups)
+        return False
+
+    def take_back(self) -> None:
+        """Undo the last `take`."""
+        pick = self.picks.pop()
+        slot, device = pick.slot, pick.device
+        self.sizes[slot.claim] -= 1
+        if pick.shared:
+            if pick.chosen_before is None:
+                del self.chosen[device]
+            else:
+                self.chosen[device] = pick.chosen_before
+        else:
+            self.taken[device] &= ~(1 << slot.claim)
+        self._relax(slot, len(slot.constraints))
+        if pick.groups is not None:
+            self.counters.leave(device, pick.groups)
+        if pick.counters:
+            self.counters.give_back(device)
+
+    def _node_operations(self, device: int) -> bool:
+        if not self.devices[device].slice.view.spec.skip_node_operations or self.settings.variant != "experimental":
+            return True
+        if self.settings.quirk("skip-operations-unknown"):
+            return True
+        features = self.view.node.status.declared_features
+        return self.settings.optional_node_operations and _NODE_FEATURE in features
+
+    def _shared_already(self, device: int) -> bool:
+        held, name = self._held[self.view.pool_of[device]], self.devices[device].id.device
+        if held.consumed(name) is not None or device in self.chosen:
+            return True
+        return held.shared(name) and not self.settings.quirk("plain-shares-pay-counters")
+
+    def _constrain(self, slot: Slot, device: int, must: bool) -> bool:
+        states, plan = self.states[slot.claim], self.table.problem.claims[slot.claim]
+        for done, place in enumerate(slot.constraints):
+            value = self.table.value(slot, device, plan.constraints[place].attribute)
+            if isinstance(value, Value) and states[place].add(value, slot.parent or slot.own_name):
+                continue
+            self._relax(slot, done)
+            if isinstance(value, str):
+                raise Aborted(value)
+            if must:
+                raise Aborted(
+                    f"claim {plan.label}, request {slot.own_name}: cannot add device {self.devices[device].id} "
+                    "because a claim constraint would not be satisfied"
+                )
+            return False
+        return True
+
+    def _relax(self, slot: Slot, count: int) -> None:
+        states = self.states[slot.claim]
+        for place in reversed(slot.constraints[:count]):
+            states[place].remove(slot.parent or slot.own_name)
+
+    def _consume(
+        self, slot: Slot, device: int, multiple: bool, charged: bool, groups: dict[str, Groups] | None
+    ) -> bool:
+        before: dict[str, int] | None = None
+        consumed: tuple[tuple[str, Quantity], ...] = ()
+        if self.settings.consumable_capacity:
+            wanted = self.demand(slot, device)
+            before = self.chosen.get(device)
+            if not wanted.fits(self.used(device), before or {}):
+                return False
+            if multiple:
+                now = dict(before or {})
+                for name, amount, _ in wanted.amounts:
+                    now[name] = now.get(name, 0) + amount
+                self.chosen[device] = now
+                consumed = wanted.quantities
+        if not multiple:
+            self.taken[device] |= 1 << slot.claim
+        self.sizes[slot.claim] += 1
+        self.picks.append(Pick(slot, device, multiple, consumed, charged, groups, before))
+        return True

@@ -1,0 +1,134 @@
+"""Cells: whether a device answers a slot's selectors. Worked out when first asked for, and then remembered."""
+
+from __future__ import annotations
+
+from regauge.allocator.capacity import Demand, demand
+from regauge.allocator.inventory import DeviceEntry
+from regauge.allocator.nodes import SelectorError, node_matches
+from regauge.allocator.pools import NodeView
+from regauge.allocator.problem import Check, Problem, Slot
+from regauge.allocator.values import Value, static_value, value_of
+from regauge.model.resource import DeviceTaint, DeviceToleration
+
+Cell = bool | str
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
+    "fields"
+)
+_PREVENTING = ("NoExecute", "NoSchedule")
+
+
+class Table:
+    """The answers for one problem on one node. A cell is True, False, or the text of the error upstream reports."""
+
+    def __init__(self, problem: Problem, view: NodeView) -> None:
+        self.settings = problem.settings
+        self.problem = problem
+        self.view = view
+        size = len(view.devices)
+        self._cells: list[list[Cell | None]] = [[None] * size for _ in problem.slots]
+        self._demands: list[dict[int, Demand]] = [{} for _ in problem.slots]
+        self._spans: list[range] | None = None
+        self._values: dict[tuple[int, str], Value | None] = {}
+        self._derived: dict[tuple[int, str], Value | str | None] = {}
+
+    def in_pool(self, place: int) -> range:
+        """The devices of one pool."""
+        if self._spans is None:
+            spans, start = [], 0
+            for pool in self.view.pools:
+                end = start + sum(len(one.devices) for one in pool.slices)
+                spans.append(range(start, end))
+                start = end
+            self._spans = spans
+        return self._spans[place]
+
+    def cell(self, slot: Slot, device: int) -> Cell:
+        """Whether the device is selectable for the slot, or the error."""
+        known = self._cells[slot.index][device]
+        if known is None:
+            known = self._cells[slot.index][device] = self._selectable(slot, self.view.devices[device])
+        return known
+
+    def demand(self, slot: Slot, device: int) -> Demand:
+        """What the slot takes of the device's capacities."""
+        known = self._demands[slot.index].get(device)
+        if known is None:
+            known = demand(self.view.devices[device].capacities, slot.capacity, self.settings)
+            self._demands[slot.index][device] = known
+        return known
+
+    def value(self, slot: Slot, device: int, attribute: str) -> Value | str | None:
+        """The value a constraint compares: None if the device lacks it; a text is the error of a derived one."""
+        if slot.derived is not None and attribute in slot.derived:
+            return self._derived_value(slot, device, attribute)
+        key = (device, attribute)
+        if key not in self._values:
+            self._values[key] = static_value(self.view.devices[device], attribute, self.settings.list_attributes)
+        return self._values[key]
+
+    def tainted(self, slot: Slot, device: int) -> DeviceTaint | None:
+        """The first taint that keeps the device from the slot."""
+        if not self.settings.taints:
+            return None
+        for taint in self.view.devices[device].view.taints:
+            if taint.effect in _PREVENTING and not any(tolerates(one, taint) for one in slot.tolerations):
+                return taint
+        return None
+
+    def _derived_value(self, slot: Slot, device: int, attribute: str) -> Value | str | None:
+        assert slot.derived is not None
+        derived = slot.derived[attribute]
+        if derived.error is not None:
+            return f"compile derived attribute {attribute} failed: {derived.error}"
+        key = (device, f"{slot.index}/{attribute}")
+        if key not in self._derived:
+            entry = self.view.devices[device]
+            found = derived.evaluate(entry)
+            self._derived[key] = (
+                f"evaluate derived attribute {attribute} on device {entry.id} failed: {found}"
+                if isinstance(found, str)
+                else value_of(found, self.settings.list_attributes)
+            )
+        return self._derived[key]
+
+    def _selectable(self, slot: Slot, entry: DeviceEntry) -> Cell:
+        if entry.view.binding_conditions and not self.settings.binding_conditions:
+            return False
+        for check in slot.checks:
+            answer = self.answer(check, entry)
+            if answer is not True:
+                return answer
+        if entry.slice.view.spec.per_device_node_selection:
+            device = entry.view
+            try:
+                return node_matches(self.view.node, device.node_name, device.all_nodes, device.node_selector)
+            except SelectorError as error:
+                return str(error)
+        return True
+
+    def answer(self, check: Check, entry: DeviceEntry) -> Cell:
+        """What one selector says of one device, or the error as upstream reports it."""
+        if check.selector.error is not None:
+            return f"{check.label}: CEL compile error: {check.selector.error}"
+        known = entry.cells.get(check.selector)
+        if known is None:
+            known = check.selector.evaluate(entry, not self.settings.stable)
+            entry.cells[check.selector] = known
+        if isinstance(known, bool):
+            return known
+        if self.settings.quirk("error-without-device"):
+            return f"{check.label}: CEL runtime error: {known}"
+        hint = _HINT if "no such key:" in known else ""
+        return f"{check.label} on device {entry.id}: CEL runtime error: {known}{hint}"
+
+
+def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """Whether a toleration is good for a taint. An empty key or effect is good for all, an empty operator is Equal."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
