@@ -35,11 +35,12 @@ def solve(
         return node_view
     table = Table(problem, node_view)
     attempt = Attempt(table, usage)
+    search: Search | None = None
     try:
         search = Search(table, attempt, admit(table, attempt))
         verdict = search.run(budget)
     except Aborted as error:
-        return Abort(str(error))
+        return Abort(str(error), steps=search.steps if search else 0)
     if verdict is Verdict.STOPPED:
         return Exhausted(search.steps)
     if verdict is Verdict.FOUND:
