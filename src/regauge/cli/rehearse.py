@@ -1,0 +1,142 @@
+"""`regauge rehearse`."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regauge.cli.options import FeatureGates, KubeVersion, Output
+from regauge.cli.output import Format, print_document, print_table, say
+
+if TYPE_CHECKING:
+    from regauge.rehearsal import Report, Step
+
+
+class RuntimeName(StrEnum):
+    """What `--runtime` takes."""
+
+    process = "process"
+    oci = "oci"
+
+
+def command(
+    input_: Annotated[
+        str | None,
+        typer.Argument(metavar="[INPUT]", help="Directory, file or - with a dump. Default: the sample."),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Real sockets and processes (the default for the sample).")
+    ] = False,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Virtual time, no sockets, no processes.")] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of everything that is left to chance.")] = 0,
+    runtime: Annotated[
+        RuntimeName,
+        typer.Option("--runtime", help="Containers of the live sample: process, or oci (root, runc or crun)."),
+    ] = RuntimeName.process,
+    report: Annotated[str | None, typer.Option("--report", help="Write the JSON report to this file.")] = None,
+    output: Output = Format.table,
+    kube_version: KubeVersion = None,
+    feature_gates: FeatureGates = None,
+) -> None:
+    """Rehearse a first move from device plugin to DRA on a cluster in this process; check every step.
+
+    Without INPUT the packaged sample runs live: one node, eight accelerators, both stacks over real gRPC. With a dump of
+    your cluster its nodes, devices and workloads are set up again in virtual time, placed, compared with the dump, and
+    one workload per resource that DRA can serve is moved. Commands of a dump are never executed.
+
+    \b
+    regauge rehearse
+    regauge rehearse --simulated --seed 7
+    regauge rehearse DIR --report report.json
+    """
+    from regauge.base import InputError
+
+    if live and simulated:
+        raise InputError("--live and --simulated exclude each other", fix="give one of them")
+    from regauge.rehearsal import Mode, RehearsalOptions, rehearse, write_report
+
+    mode = Mode.LIVE if live else Mode.SIMULATED if simulated else None
+    options = RehearsalOptions(
+        mode=mode, seed=seed, runtime=runtime.value, kube_version=kube_version, feature_gates=feature_gates
+    )
+    result = rehearse(input_, options, _progress if output is Format.table else _quiet)
+    if report:
+        write_report(result, report)
+    if output is Format.table:
+        _print(result, report)
+    else:
+        print_document(result.as_document(), output)
+    raise typer.Exit(0 if result.holds else 1)
+
+
+def _quiet(_title: str, _step: Step | None) -> None:
+    """Programs read the report; nothing is told on the way."""
+
+
+def _progress(title: str, step: Step | None) -> None:
+    """One line per step on stderr; on a terminal the running step is shown and then replaced."""
+    terminal = sys.stderr.isatty()
+    if step is None:
+        if terminal:
+            print(f"  ...  {title}", end="\r", file=sys.stderr, flush=True)
+        return
+    if terminal:
+        print("\x1b[2K", end="\r", file=sys.stderr)
+    took = f"{step.ended_s - step.began_s:.1f} s"
+    say(f"  {'ok  ' if step.holds else 'FAIL'} {title} ({took})")
+    for check in step.checks:
+        if not check.holds:
+            say(f"       {check.what}: {check.seen}")
+
+
+def _print(report: Report, path: str | None) -> None:
+    if report.ownership:
+        print()
+        print_table(
+            ("NODE", "DEVICE", "OWNED BY", "ADVERTISED AS", "HELD BY"),
+            [
+                (
+                    row.node,
+                    row.identity,
+                    " AND ".join(row.stacks),
+                    ", ".join(row.advertised_as),
+                    ", ".join(row.holders) or "-",
+                )
+                for row in report.ownership
+            ],
+        )
+    if report.pods:
+        print()
+        print_table(
+            ("WORKLOAD", "POD", "ASKS FOR", "IN THE DUMP", "IN THE REHEARSAL", ""),
+            [
+                (row.workload, row.pod, row.asks, row.expected, row.found, row.why or "as in the dump")
+                for row in report.pods
+            ],
+        )
+    if report.comparisons:
+        print()
+        print_table(
+            ("WORKLOAD", "", "POD", "NODE", "DEVICES", "STARTED IN"),
+            [
+                (item.workload if when == "before" else "", f"{when} ({place.stack})", place.pod, place.node,
+                 ", ".join(place.devices), "-" if place.start_s is None else f"{place.start_s:.2f} s")
+                for item in report.comparisons
+                for when, place in (("before", item.before), ("after", item.after))
+            ],
+        )  # fmt: skip
+    print()
+    for note in report.notes:
+        print(f"note: {note}")
+    failed = [step.title for step in report.steps if not step.holds]
+    took = max((step.ended_s for step in report.steps), default=0.0)
+    verdict = "The move holds" if report.holds else f"The move does NOT hold: {'; '.join(failed)}"
+    print(f"{verdict}: {len(report.steps) - len(failed)} of {len(report.steps)} steps, {report.mode} in {took:.1f} s.")
+    if path:
+        print(f"Report: {path}")
+    print(
+        "Next: regauge assess (your current context, reads only), or regauge rehearse DIR with a dump of your cluster."
+    )
