@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from regauge.allocator.guide import Guide, can_guide
 from regauge.allocator.inventory import Inventory
 from regauge.allocator.outcome import Abort, Exhausted, NoFit, Outcome, Unsupported
 from regauge.allocator.pools import NodeView, view
@@ -21,6 +22,7 @@ from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 from regauge.model.rules import Rules
 
 DEFAULT_BUDGET = 200_000
+_SOON = 200
 _INVALID_POOLS = "invalid resource pools were encountered"
 
 
@@ -38,7 +40,10 @@ def solve(
     search: Search | None = None
     try:
         search = Search(table, attempt, admit(table, attempt))
-        verdict = search.run(budget)
+        verdict = search.run(min(budget, _SOON))
+        if verdict is Verdict.STOPPED and budget > _SOON:
+            search = _anew(search, usage)
+            verdict = search.run(budget)
     except Aborted as error:
         return Abort(str(error), steps=search.steps if search else 0)
     if verdict is Verdict.STOPPED:
@@ -48,6 +53,13 @@ def solve(
     if node_view.invalid:
         return Abort(_INVALID_POOLS, on_node=True, steps=search.steps)
     return NoFit(steps=search.steps)
+
+
+def _anew(search: Search, usage: Usage) -> Search:
+    """The same search from its beginning, with a guide if one can be had."""
+    attempt = Attempt(search.table, usage)
+    guide = Guide(search.table, attempt) if can_guide(search.table) else None
+    return Search(search.table, attempt, search.everything, guide)
 
 
 class Allocator:

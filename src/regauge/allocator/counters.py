@@ -14,7 +14,9 @@ from regauge.allocator.usage import PoolUsage, Usage
 
 
 @dataclass(slots=True)
-class _Pool:
+class PoolCounters:
+    """What a pool's counters have left for new claims, and what was chosen so far consumes of it."""
+
     available: dict[CounterKey, int]
     consumed: dict[CounterKey, int] = field(default_factory=dict)
     overcommitted: bool = False
@@ -31,12 +33,12 @@ class Counters:
         self.view = view
         self.usage = usage
         self.settings = settings
-        self._pools: dict[int, _Pool] = {}
-        self._groups: dict[int, dict[str, Groups]] = {}
+        self.pools: dict[int, PoolCounters] = {}
+        self.grouped: dict[int, dict[str, Groups]] = {}
 
-    def pool(self, place: int) -> _Pool:
+    def pool(self, place: int) -> PoolCounters:
         """The counters of a pool, worked out when first asked for."""
-        known = self._pools.get(place)
+        known = self.pools.get(place)
         if known is None:
             pool = self.view.pools[place]
             available = dict(pool.counters)
@@ -44,8 +46,8 @@ class Counters:
                 for key, amount in entry.consumes:
                     if key in available:
                         available[key] -= amount
-            known = _Pool(available, overcommitted=any(value < 0 for value in available.values()))
-            self._pools[place] = known
+            known = PoolCounters(available, overcommitted=any(value < 0 for value in available.values()))
+            self.pools[place] = known
         return known
 
     def take(self, device: int) -> bool:
@@ -82,24 +84,24 @@ class Counters:
     def join(self, device: int) -> dict[str, Groups] | None:
         """Put the device on its counter sets: the state before, for `leave`; None where groups do not meet."""
         place = self.view.pool_of[device]
-        before = self._groups.get(place)
+        before = self.grouped.get(place)
         if before is None:
-            before = self._groups[place] = self._allocated_groups(self.view.pools[place])
+            before = self.grouped[place] = self._allocated_groups(self.view.pools[place])
         now = dict(before)
         for part in self.view.devices[device].view.consumes_counters:
             joined = _joined(now, part.counter_set, frozenset(part.compatibility_groups))
             if joined is False:
                 return None
-        self._groups[place] = now
+        self.grouped[place] = now
         return before
 
     def leave(self, device: int, before: dict[str, Groups]) -> None:
         """Undo `join`."""
-        self._groups[self.view.pool_of[device]] = before
+        self.grouped[self.view.pool_of[device]] = before
 
     def groups_key(self, place: int) -> object:
         """What later decisions about groups in a pool depend on."""
-        found = self._groups.get(place)
+        found = self.grouped.get(place)
         return None if found is None else frozenset(found.items())
 
     def _allocated_groups(self, pool: PoolView) -> dict[str, Groups]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from regauge.allocator.guide import Guide, Key
 from regauge.allocator.pools import COMPLETE, INCOMPLETE
 from regauge.allocator.problem import ALL, Problem, RequestPlan, Slot, over_limit
 from regauge.allocator.state import Aborted, Attempt
@@ -38,6 +39,9 @@ class _Picking:
     done: int
     next: int
     held: bool = False
+    current: int = 0
+    key: Key = None
+    failed: set[tuple[int, int]] | None = None
 
 
 @dataclass(slots=True)
@@ -118,12 +122,15 @@ def _suffices(table: Table, attempt: Attempt, slot: Slot, device: int) -> bool:
 class Search:
     """One search on one node. `picks` of `attempt` and `selected` hold the solution when it is found."""
 
-    def __init__(self, table: Table, attempt: Attempt, everything: dict[int, list[int]]) -> None:
+    def __init__(
+        self, table: Table, attempt: Attempt, everything: dict[int, list[int]], guide: Guide | None = None
+    ) -> None:
         self.problem: Problem = table.problem
         self.table = table
         self.attempt = attempt
         self.everything = everything
         self.steps = 0
+        self.guide = guide
         self.count = len(table.view.devices)
         self.permutes = table.settings.stable or table.settings.quirk("permutes-in-request")
         self.frames: list[_Frame] = []
@@ -165,7 +172,7 @@ class Search:
             elif self.need(slot) - done > MAX_RESULTS_PER_CLAIM - self.attempt.sizes[claim]:
                 failure = _Failure.OVER_LIMIT
             else:
-                self.frames.append(_Picking(slot, done, 0 if slot.mode == ALL else start))
+                failure = self._open(slot, done, start)
             moved = self._go_on(failure)
             if moved is None:
                 return Verdict.NOTHING
@@ -177,13 +184,14 @@ class Search:
             top = self.frames[-1]
             if isinstance(top, _Picking):
                 if top.held:
-                    self.attempt.take_back()
-                    top.held = False
+                    self._give_up(top)
                 if failure is not _Failure.OVER_LIMIT and self._pick(top):
                     slot = top.slot
                     return slot.claim, slot.request, slot, top.done + 1, 0 if self.permutes else top.next
                 if failure is not _Failure.OVER_LIMIT:
                     failure = _Failure.NO_DEVICE
+                if self.guide is not None and top.key is not None:
+                    self.guide.dead[top.key] = failure is _Failure.OVER_LIMIT
             elif isinstance(top, _Alternatives):
                 slots = top.plan.slots
                 top.all_over_limit = top.all_over_limit and failure is _Failure.OVER_LIMIT
@@ -196,6 +204,27 @@ class Search:
                 failure = _Failure.NO_DEVICE
             self.frames.pop()
         return None
+
+    def _open(self, slot: Slot, done: int, start: int) -> _Failure:
+        """Begin the choice of a device, unless it is known to lead nowhere."""
+        guide = self.guide
+        if guide is None or slot.mode == ALL:
+            self.frames.append(_Picking(slot, done, 0 if slot.mode == ALL else start))
+            return _Failure.NONE
+        if guide.hopeless(slot, done, start):
+            return _Failure.NO_DEVICE
+        key = guide.key(slot, done, start)
+        over_limit = guide.dead.get(key)
+        if over_limit is None:
+            self.frames.append(_Picking(slot, done, start, key=key, failed=set()))
+            return _Failure.NONE
+        return _Failure.OVER_LIMIT if over_limit else _Failure.NO_DEVICE
+
+    def _give_up(self, frame: _Picking) -> None:
+        self.attempt.take_back()
+        frame.held = False
+        if self.guide is not None and frame.failed is not None:
+            frame.failed.add(self.guide.mark(frame.current))
 
     def _pick(self, frame: _Picking) -> bool:
         """Choose the next possible device for the frame."""
@@ -216,10 +245,12 @@ class Search:
                 if answer is False:
                     continue
                 raise Aborted(str(answer))
+            if frame.failed and self.guide is not None and self.guide.mark(device) in frame.failed:
+                continue
             if capacity and not attempt.roomy(slot, device):
                 continue
             if attempt.take(slot, device, must=False):
-                frame.next, frame.held = device + 1, True
+                frame.next, frame.held, frame.current = device + 1, True, device
                 return True
         frame.next = self.count
         return False

@@ -102,10 +102,10 @@ class Attempt:
         multiple = self.settings.consumable_capacity and entry.multiple
         if ((slot.admin and not multiple) or not slot.admin) and self.busy(slot, device):
             return False
-        if not self._node_operations(device) or (entry.consumes_any and not self.settings.partitionable):
+        if not self.ready(device):
             return False
         charged, groups = False, None
-        if entry.consumes_any and not (multiple and self._shared_already(device)):
+        if entry.consumes_any and not (multiple and self.shared_already(device)):
             if self.settings.compatibility_groups:
                 groups = self.counters.join(device)
                 if groups is None:
@@ -143,7 +143,10 @@ class Attempt:
         if pick.counters:
             self.counters.give_back(device)
 
-    def _node_operations(self, device: int) -> bool:
+    def ready(self, device: int) -> bool:
+        """Whether gates and node let the device be allocated at all."""
+        if self.devices[device].consumes_any and not self.settings.partitionable:
+            return False
         if not self.devices[device].slice.view.spec.skip_node_operations or self.settings.variant != "experimental":
             return True
         if self.settings.quirk("skip-operations-unknown"):
@@ -151,7 +154,8 @@ class Attempt:
         features = self.view.node.status.declared_features
         return self.settings.optional_node_operations and _NODE_FEATURE in features
 
-    def _shared_already(self, device: int) -> bool:
+    def shared_already(self, device: int) -> bool:
+        """Whether the device has a share already, so that a further one does not pay its counters again."""
         held, name = self._held[self.view.pool_of[device]], self.devices[device].id.device
         if held.consumed(name) is not None or device in self.chosen:
             return True
