@@ -1,3 +1,61 @@
-"""Not built yet."""
+"""Would this pod fit on this node, and why not: kube-scheduler's decisions as values. Pure.
 
-__all__: list[str] = []
+`schedule` answers for one pod against a `State`, which is made from a snapshot or kept up to date change by change.
+"""
+
+from regauge.scheduler.binding import (
+    BINDING_TIMEOUT_S,
+    binding_conditions_on,
+    has_binding_conditions,
+    is_ready,
+    is_timed_out,
+)
+from regauge.scheduler.claims import pod_claims
+from regauge.scheduler.extended import ClassResolver, extended_claim
+from regauge.scheduler.filters import matches_required_affinity, tolerates, untolerated
+from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
+from regauge.scheduler.resources import pod_requests
+from regauge.scheduler.results import (
+    ClaimAllocation,
+    ExtendedClaim,
+    Held,
+    Outcome,
+    Preemption,
+    Refusal,
+    Scheduled,
+    SchedulerError,
+    Unschedulable,
+)
+from regauge.scheduler.schedule import check_node, held, schedule
+from regauge.scheduler.state import State
+
+__all__ = [
+    "BINDING_TIMEOUT_S",
+    "ClaimAllocation",
+    "ClassResolver",
+    "ExtendedClaim",
+    "Held",
+    "NodeInfo",
+    "Outcome",
+    "PodInfo",
+    "Preemption",
+    "Refusal",
+    "Scheduled",
+    "SchedulerError",
+    "State",
+    "Unschedulable",
+    "binding_conditions_on",
+    "check_node",
+    "extended_claim",
+    "has_binding_conditions",
+    "held",
+    "is_ready",
+    "is_terminal",
+    "is_timed_out",
+    "matches_required_affinity",
+    "pod_claims",
+    "pod_requests",
+    "schedule",
+    "tolerates",
+    "untolerated",
+]

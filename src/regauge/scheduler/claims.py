@@ -1,0 +1,332 @@
+"""The DynamicResources plugin: the pod's claims before, on and after the nodes.
+
+Pure: what is to be written (allocations, the special claim, deallocation) comes back as a value.
+Source: kube-scheduler plugins/dynamicresources/dynamicresources.go of 1.36.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from msgspec.structs import replace as view_with
+
+from regauge.base import Randomness
+from regauge.model import ObjectMeta, matches_node
+from regauge.model.core import NodeAllocatableResourceClaimStatus, Pod, PodResourceClaim
+from regauge.model.resource import (
+    EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+    DeviceClaim,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from regauge.scheduler.binding import binding_conditions_on, is_lost
+from regauge.scheduler.devices import Plan
+from regauge.scheduler.extended import extended_claim, may_be_devices
+from regauge.scheduler.mapped import map_devices, used_by_another
+from regauge.scheduler.nodes import NodeInfo, PodInfo
+from regauge.scheduler.results import ClaimAllocation, ExtendedClaim, Refusal, SchedulerError
+from regauge.scheduler.state import State
+
+DYNAMIC_RESOURCES = "DynamicResources"
+MAX_ALTERNATIVES = 8
+SPECIAL_CLAIM_NAME = "<extended-resources>"
+
+
+@dataclass(frozen=True, slots=True)
+class OnNode:
+    """What the plugin would do on one node: allocations in the order of the claims that need them."""
+
+    allocations: tuple[ClaimAllocation, ...] = ()
+    extended: ExtendedClaim | None = None
+    mapped: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
+
+
+def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, str]:
+    """The name of the claim that an entry of the pod means, or None when it needs none; and what is wrong, if anything."""
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name, ""
+    title = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
+    if entry.resource_claim_template_name is None:
+        return None, f'{title}, spec.resourceClaim "{entry.name}": none of the supported fields are set'
+    for status in pod.status.resource_claim_statuses:
+        if status.name == entry.name:
+            return status.resource_claim_name, ""
+    return None, f"{title}: ResourceClaim not created yet"
+
+
+def owned_by(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the pod controls the claim."""
+    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references)
+
+
+def reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the claim lists the pod as a user."""
+    return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
+
+
+def pod_claims(state: State, pod: Pod) -> tuple[ResourceClaim, ...] | str:
+    """The claims of a pod in the order of its entries, or why the pod cannot be scheduled yet."""
+    found = []
+    for entry in pod.spec.resource_claims:
+        name, wrong = claim_name(pod, entry)
+        if wrong:
+            return wrong
+        if name is None:
+            continue
+        claim = state.claims.get((pod.metadata.namespace, name))
+        if claim is None:
+            return f'resourceclaim.resource.k8s.io "{name}" not found'
+        if claim.metadata.deletion_timestamp is not None:
+            return f'resourceclaim "{name}" is being deleted'
+        if entry.resource_claim_name is None and not owned_by(claim, pod):
+            own, other = f"{pod.metadata.namespace}/{pod.metadata.name}", f"{pod.metadata.namespace}/{name}"
+            return f"ResourceClaim {other} was not created for Pod {own} (Pod is not owner)"
+        found.append(claim)
+    return tuple(found)
+
+
+def find_extended_claim(state: State, pod: Pod) -> ResourceClaim | None:
+    """The special claim that an earlier attempt made for the pod's extended resources."""
+    for claim in state.claims.values():
+        annotations = claim.metadata.annotations or {}
+        if (
+            claim.metadata.namespace == pod.metadata.namespace
+            and annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true"
+            and owned_by(claim, pod)
+        ):
+            return claim
+    return None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One pod's claims in one attempt."""
+
+    state: State
+    pod: PodInfo
+    claims: tuple[ResourceClaim, ...]
+    extended: bool
+    stale: ResourceClaim | None
+    unavailable: set[int] = field(default_factory=set)
+    _plans: dict[frozenset[str], tuple[ExtendedClaim | None, Plan]] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> tuple[ResourceClaim, ...]:
+        """The claims that have no devices yet."""
+        return tuple(claim for claim in self.claims if claim.status.allocation is None)
+
+    def on(self, node: NodeInfo) -> OnNode | Refusal | SchedulerError:
+        """Whether the claims can be had on a node, and with which devices."""
+        delegated: frozenset[str] = frozenset()
+        if self.extended:
+            if self.stale is not None and self.stale.spec.devices.requests:
+                return _no("cannot schedule extended resource claim")
+            found = self._delegated(node)
+            if isinstance(found, Refusal):
+                return found
+            delegated = found
+            if not delegated and not self.claims:
+                return OnNode()
+        gone = self._unavailable_on(node)
+        if isinstance(gone, Refusal):
+            return gone
+        result = OnNode()
+        if self.waiting or delegated:
+            made = self._allocate(node, delegated)
+            if not isinstance(made, OnNode):
+                return made
+            result = made
+        if gone:
+            self.unavailable |= gone
+            return _no("resourceclaim not available on the node")
+        return result
+
+    def _delegated(self, node: NodeInfo) -> frozenset[str] | Refusal:
+        """The resources that devices have to provide because the node itself offers none."""
+        found = set()
+        for name, amount in self.pod.requests.items():
+            if amount == 0 or not may_be_devices(name):
+                continue
+            offered = node.allocatable.get(name)
+            if self.state.resolver.find(name) is not None and not offered:
+                found.add(name)
+            elif offered is None:
+                return _no("cannot fit resource")
+        return frozenset(found)
+
+    def _unavailable_on(self, node: NodeInfo) -> set[int] | Refusal:
+        gone: set[int] = set()
+        rules = self.state.rules
+        for index, claim in enumerate(self.claims):
+            allocation = claim.status.allocation
+            if allocation is None:
+                continue
+            if allocation.node_selector is not None and not matches_node(allocation.node_selector, node.node):
+                gone.add(index)
+                continue
+            if binding_conditions_on(rules) and is_lost(claim, self.state.now_s, self.state.binding_timeout_s):
+                gone.add(index)
+            if rules.on("DRANodeAllocatableResources"):
+                used = used_by_another(self.state, claim, self.pod)
+                if used:
+                    return _no(used)
+        return gone
+
+    def _allocate(self, node: NodeInfo, delegated: frozenset[str]) -> OnNode | Refusal | SchedulerError:
+        extended, plan = self._plan(delegated)
+        found = plan.on(node.node)
+        if isinstance(found, str):
+            return SchedulerError(f'running "{DYNAMIC_RESOURCES}" filter plugin: {found}')
+        if isinstance(found, Refusal):
+            return found
+        waiting = self.waiting
+        allocations = tuple(
+            ClaimAllocation(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid, result)
+            for claim, result in zip(waiting, found)
+        )
+        if extended is not None:
+            allocations = (*allocations, ClaimAllocation(self.pod.key[0], "", special_uid(self.pod.pod), found[-1]))
+        made = OnNode(allocations, extended)
+        if not self.state.rules.on("DRANodeAllocatableResources"):
+            return made
+        mapped = map_devices(self.state, self.pod, node, allocations, self.claims)
+        if isinstance(mapped, str):
+            return SchedulerError(f'running "{DYNAMIC_RESOURCES}" filter plugin: {mapped}')
+        return mapped if isinstance(mapped, Refusal) else replace(made, mapped=mapped)
+
+    def _plan(self, delegated: frozenset[str]) -> tuple[ExtendedClaim | None, Plan]:
+        """How the waiting claims are allocated where these resources have to come from devices."""
+        if delegated not in self._plans:
+            claims = self.waiting
+            extended = None
+            if delegated:
+                extended = extended_claim(self.pod.pod.spec, delegated, self.state.resolver)
+                claims = (*claims, special_claim(self.pod.pod, extended))
+            self._plans[delegated] = (extended, self.state.devices.plan(claims))
+        return self._plans[delegated]
+
+
+def special_uid(pod: Pod) -> str:
+    """Under which name the special claim is in flight before it exists."""
+    return f"{pod.metadata.uid}/extended-resources"
+
+
+def special_claim(pod: Pod, extended: ExtendedClaim) -> ResourceClaim:
+    """The special claim as the allocator sees it."""
+    return ResourceClaim(
+        metadata=ObjectMeta(name=SPECIAL_CLAIM_NAME, namespace=pod.metadata.namespace, uid=special_uid(pod)),
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=extended.requests)),
+    )
+
+
+def with_fresh_shares(item: ClaimAllocation, random: Randomness) -> ClaimAllocation:
+    """The allocation with an ID drawn for each share of a device."""
+    devices = item.allocation.devices
+    if all(result.share_id is None for result in devices.results):
+        return item
+    results = tuple(
+        result if result.share_id is None else view_with(result, share_id=new_uuid(random))
+        for result in devices.results
+    )
+    return replace(item, allocation=view_with(item.allocation, devices=view_with(devices, results=results)))
+
+
+def new_uuid(random: Randomness) -> str:
+    """A random UUID (RFC 9562, version 4)."""
+    bits = random.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
+    digits = f"{bits:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _no(reason: str) -> Refusal:
+    return Refusal(DYNAMIC_RESOURCES, (reason,))
+
+
+def attempt(state: State, pod: PodInfo) -> Attempt | Refusal | SchedulerError | None:
+    """The look at the claims before any node. None: the pod has nothing to do with devices."""
+    claims = pod_claims(state, pod.pod)
+    if isinstance(claims, str):
+        return _no(claims)
+    extended = state.rules.on("DRAExtendedResource") and any(
+        amount and may_be_devices(name) and state.resolver.find(name) is not None
+        for name, amount in pod.requests.items()
+    )
+    if not claims and not extended:
+        return None
+    for claim in claims:
+        refused = _check(state, claim)
+        if refused is not None:
+            return refused
+    return Attempt(state, pod, claims, extended, find_extended_claim(state, pod.pod) if extended else None)
+
+
+def _check(state: State, claim: ResourceClaim) -> Refusal | SchedulerError | None:
+    if claim.status.allocation is not None:
+        return None
+    title = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    if state.devices.is_flying(claim.metadata.uid):
+        return _no(f"resource claim {title} is in the process of being allocated")
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            refused = _check_class(state, request.exactly.device_class_name, request.name)
+            if refused is not None:
+                return refused
+        elif not request.first_available:
+            return _no(f"resource claim {title}, request {request.name}: unknown request type")
+        elif not state.rules.on("DRAPrioritizedList"):
+            text = "has subrequests, but the DRAPrioritizedList feature is disabled"
+            return _no(f"resource claim {title}, request {request.name}: {text}")
+        for sub in request.first_available:
+            refused = _check_class(state, sub.device_class_name, f"{request.name}/{sub.name}")
+            if refused is not None:
+                return refused
+    return None
+
+
+def _check_class(state: State, name: str, request: str) -> Refusal | SchedulerError | None:
+    if not name:
+        text = f"request {request}: unsupported request type"
+        return SchedulerError(f'running PreFilter plugin "{DYNAMIC_RESOURCES}": {text}')
+    if state.devices.find_class(name) is None:
+        return _no(f"request {request}: device class {name} does not exist")
+    return None
+
+
+def score(claims: tuple[ResourceClaim, ...], chosen: OnNode) -> int:
+    """How good the alternatives are that were taken on a node: the earlier in the list, the better."""
+    allocations = {item.uid: item.allocation for item in chosen.allocations}
+    total = 0
+    for claim in claims:
+        allocation = claim.status.allocation or allocations.get(claim.metadata.uid)
+        taken = {result.request for result in allocation.devices.results} if allocation else set()
+        for request in claim.spec.devices.requests:
+            for index, sub in enumerate(request.first_available):
+                if f"{request.name}/{sub.name}" in taken:
+                    total += MAX_ALTERNATIVES - index
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What follows when no node was found: the plugin's words, and what it takes back."""
+
+    message: str
+    deallocate: tuple[str, str] | None = None
+    delete: tuple[str, str] | None = None
+
+
+def after_no_node(state: State, pod: PodInfo, attempt: Attempt | None) -> After:
+    """The plugin's part of the ending: take back one useless allocation of the pod, if there is any."""
+    loud = "scheduler-message-names-post-filter" in state.rules.quirks
+    if attempt is None:
+        return After("no new claims to deallocate" if loud else "")
+    for index in sorted(attempt.unavailable):
+        claim = attempt.claims[index]
+        users = claim.status.reserved_for
+        if not users or (len(users) == 1 and users[0].uid == pod.uid):
+            key = (claim.metadata.namespace, claim.metadata.name)
+            return After("deallocation of ResourceClaim completed", deallocate=key)
+    if attempt.stale is not None:
+        key = (attempt.stale.metadata.namespace, attempt.stale.metadata.name)
+        return After("deletion of ResourceClaim completed", delete=key)
+    return After("still not schedulable" if loud else "")

@@ -1,0 +1,114 @@
+"""Which pods of lower priority would have to go so that a pod fits. Only what a node's own resources decide can be cured:
+a lack of devices never is.
+
+Source: kube-scheduler plugins/defaultpreemption and framework/preemption of 1.36. Disruption budgets are not weighed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from regauge.scheduler.claims import OnNode
+from regauge.scheduler.cycle import Cycle
+from regauge.scheduler.nodes import NodeInfo, PodInfo
+from regauge.scheduler.results import Preemption, Refusal
+
+PLUGIN = "DefaultPreemption"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NO_HELP = "Preemption is not helpful for scheduling"
+NEVER = "Never"
+PREEMPTED = "PreemptionByScheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class NoPreemption:
+    """Why preemption does not help, per node that might have been helped; `barred` when it is not allowed at all."""
+
+    refusals: Mapping[str, Refusal]
+    barred: str = ""
+
+
+def preempt(cycle: Cycle, refusals: Mapping[str, Refusal]) -> Preemption | NoPreemption:
+    """The node and the pods that would have to leave it, or why none would help."""
+    barred = _barred(cycle, refusals)
+    if barred:
+        return NoPreemption({}, barred)
+    found: dict[str, tuple[PodInfo, ...]] = {}
+    failed: dict[str, Refusal] = {}
+    for name, refusal in refusals.items():
+        if not refusal.curable:
+            continue
+        victims = _victims(cycle, cycle.state.nodes[name])
+        if isinstance(victims, Refusal):
+            failed[name] = victims
+        else:
+            found[name] = victims
+    if not found:
+        return NoPreemption(failed)
+    least = min(_cost(victims) for victims in found.values())
+    best = max((name for name in found if _cost(found[name]) == least), key=lambda name: _latest(found[name]))
+    return Preemption(best, tuple(info.key for info in found[best]))
+
+
+def _barred(cycle: Cycle, refusals: Mapping[str, Refusal]) -> str:
+    pod = cycle.pod.pod
+    if pod.spec.preemption_policy == NEVER:
+        return "not eligible due to preemptionPolicy=Never."
+    nominated = pod.status.nominated_node_name
+    node = cycle.state.nodes.get(nominated)
+    refusal = refusals.get(nominated)
+    if node is None or (refusal is not None and not refusal.curable):
+        return ""
+    if any(info.priority < cycle.pod.priority and _leaving(info) for info in node.pods.values()):
+        return "not eligible due to a terminating pod on the nominated node."
+    return ""
+
+
+def _leaving(info: PodInfo) -> bool:
+    return info.pod.metadata.deletion_timestamp is not None and any(
+        item.type == "DisruptionTarget" and item.status == "True" and item.reason == PREEMPTED
+        for item in info.pod.status.conditions
+    )
+
+
+def _victims(cycle: Cycle, node: NodeInfo) -> tuple[PodInfo, ...] | Refusal:
+    candidates = [info for info in node.pods.values() if info.priority < cycle.pod.priority]
+    if not candidates:
+        return Refusal(PLUGIN, (NO_VICTIMS,))
+    candidates.sort(key=lambda info: (-info.priority, _started(info), info.key))
+    bare = node.changed(without=[info.uid for info in candidates])
+    verdict = _try(cycle, bare)
+    if isinstance(verdict, Refusal):
+        return verdict
+    victims = []
+    for info in candidates:
+        bare.add(info)
+        if _try(cycle, bare) is not None:
+            bare.remove(info.uid)
+            victims.append(info)
+    return tuple(victims)
+
+
+def _try(cycle: Cycle, node: NodeInfo) -> Refusal | None:
+    others = (node if item.name == node.name else item for item in cycle.state.nodes.values())
+    verdict = cycle.changed(others).check(node)
+    if isinstance(verdict, OnNode):
+        return None
+    return verdict if isinstance(verdict, Refusal) else Refusal(PLUGIN, (verdict.message,))
+
+
+def _started(info: PodInfo) -> str:
+    return info.pod.status.start_time or "~"
+
+
+def _cost(victims: tuple[PodInfo, ...]) -> tuple[int, int, int]:
+    """The cheapest first: lowest top priority, lowest sum, fewest pods."""
+    top = max((info.priority for info in victims), default=-(2**31))
+    return top, sum(info.priority + 2**31 for info in victims), len(victims)
+
+
+def _latest(victims: tuple[PodInfo, ...]) -> str:
+    """When the first of the most important victims started."""
+    top = max((info.priority for info in victims), default=0)
+    return min((_started(info) for info in victims if info.priority == top), default="")

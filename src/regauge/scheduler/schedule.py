@@ -1,0 +1,149 @@
+"""Where a pod goes, or why nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from regauge.base import BugError, Randomness
+from regauge.model.core import Pod
+from regauge.model.rules import Rules
+from regauge.scheduler import claims as dra
+from regauge.scheduler.cycle import Cycle, Found, begin, find, search_order, total_scores
+from regauge.scheduler.filters import NODE_AFFINITY
+from regauge.scheduler.messages import after_message, fit_message
+from regauge.scheduler.nodes import PodInfo
+from regauge.scheduler.preemption import NoPreemption, preempt
+from regauge.scheduler.results import (
+    ClaimAllocation,
+    Held,
+    Outcome,
+    Preemption,
+    Refusal,
+    Scheduled,
+    SchedulerError,
+    Unschedulable,
+)
+from regauge.scheduler.state import State
+
+SCHEDULING_GATES = "SchedulingGates"
+GANG_SCHEDULING = "GangScheduling"
+NO_NODES = "no nodes available to schedule pods"
+
+
+def held(pod: Pod, state: State) -> Held | None:
+    """Why the pod is not even tried now, or None. Nothing is written about such a pod."""
+    if pod.spec.scheduling_gates:
+        names = " ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return Held(SCHEDULING_GATES, f"waiting for scheduling gates: [{names}]")
+    if pod.spec.scheduling_group is not None and state.rules.on("GenericWorkload"):
+        return Held(GANG_SCHEDULING, "unsupported: scheduling of pod groups (spec.schedulingGroup)")
+    claims = dra.pod_claims(state, pod)
+    return Held(dra.DYNAMIC_RESOURCES, claims) if isinstance(claims, str) else None
+
+
+def schedule(pod: Pod, state: State, rules: Rules, random: Randomness) -> Outcome:
+    """Where a pod that waits goes, among the best nodes by chance; or why it goes nowhere.
+
+    `rules` have to be those of the state. The state is not changed but for the place where the next search begins:
+    `State.assume` takes a `Scheduled` over. The pod's defaults have to be filled in, as the API server stores it.
+    """
+    if rules is not state.rules and rules != state.rules:
+        raise BugError("a pod was to be scheduled under other rules than those of the state")
+    waiting = held(pod, state)
+    if waiting is not None:
+        return waiting
+    if not state.nodes:
+        return Unschedulable(NO_NODES, {})
+    info = state.info(pod)
+    cycle = begin(state, info)
+    if isinstance(cycle, SchedulerError):
+        return cycle
+    if isinstance(cycle, Refusal):
+        return _refused_before(state, info, cycle)
+    found = _search(cycle)
+    if isinstance(found, SchedulerError):
+        return found
+    if not found.feasible:
+        return _nowhere(cycle, found)
+    return _choose(cycle, found, random)
+
+
+def check_node(pod: Pod, node: str, state: State) -> Refusal | SchedulerError | Held | None:
+    """Whether one pod would fit on one node now, by all filters; None for yes. The node has to be in the state."""
+    waiting = held(pod, state)
+    if waiting is not None:
+        return waiting
+    cycle = begin(state, state.info(pod))
+    if isinstance(cycle, (Refusal, SchedulerError)):
+        return cycle
+    verdict = cycle.check(state.nodes[node])
+    return verdict if isinstance(verdict, (Refusal, SchedulerError)) else None
+
+
+def _search(cycle: Cycle) -> Found | SchedulerError:
+    state = cycle.state
+    nominated = state.nodes.get(cycle.pod.pod.status.nominated_node_name)
+    if nominated is not None:
+        first = find(cycle, [nominated])
+        if isinstance(first, Found) and first.feasible:
+            return first
+    found = find(cycle, search_order(cycle))
+    if isinstance(found, Found):
+        state.start = (state.start + len(found.feasible) + len(found.refusals)) % len(state.nodes)
+    return found
+
+
+def _choose(cycle: Cycle, found: Found, random: Randomness) -> Scheduled:
+    feasible = found.feasible
+    scores = total_scores(cycle, feasible) if len(feasible) > 1 else dict.fromkeys(feasible, 0)
+    best = max(scores.values())
+    ties = tuple(sorted(name for name, score in scores.items() if score == best))
+    node = ties[0] if len(ties) == 1 else random.choice(ties)
+    chosen = feasible[node]
+    attempt = cycle.attempt
+    return Scheduled(
+        node,
+        ties,
+        tuple(sorted(feasible)),
+        scores,
+        _fresh_shares(chosen.allocations, random),
+        tuple(claim.metadata.name for claim in attempt.claims) if attempt else (),
+        chosen.extended,
+        chosen.mapped,
+        attempt is not None,
+        found.refusals,
+    )
+
+
+def _fresh_shares(allocations: tuple[ClaimAllocation, ...], random: Randomness) -> tuple[ClaimAllocation, ...]:
+    return tuple(dra.with_fresh_shares(item, random) for item in allocations)
+
+
+def _refused_before(state: State, pod: PodInfo, refusal: Refusal) -> Unschedulable:
+    after = dra.after_no_node(state, pod, None)
+    barred = "not eligible due to preemptionPolicy=Never." if pod.pod.spec.preemption_policy == "Never" else ""
+    said = after_message(len(state.nodes), after.message, NoPreemption({}, barred))
+    return Unschedulable(fit_message(len(state.nodes), refusal, (), "", said), {}, refusal)
+
+
+def _nowhere(cycle: Cycle, found: Found) -> Unschedulable:
+    state, count = cycle.state, len(cycle.state.nodes)
+    absent = "" if cycle.names is None else f"node(s) didn't satisfy plugin(s) [{NODE_AFFINITY}]"
+    after = dra.after_no_node(state, cycle.pod, cycle.attempt)
+    preemption = preempt(cycle, found.refusals)
+    said = after_message(count, after.message, preemption)
+    message = fit_message(count, None, found.refusals.values(), absent, said)
+    return Unschedulable(
+        message,
+        _with_absent(state, found.refusals, absent),
+        None,
+        preemption if isinstance(preemption, Preemption) else None,
+        after.deallocate,
+        after.delete,
+    )
+
+
+def _with_absent(state: State, refusals: Mapping[str, Refusal], absent: str) -> dict[str, Refusal]:
+    if not absent:
+        return dict(refusals)
+    return {name: refusals.get(name, Refusal(NODE_AFFINITY, (absent,))) for name in state.nodes}

@@ -1,0 +1,240 @@
+"""What the scheduler knows of the cluster at one moment: from a snapshot, or kept up to date change by change.
+
+Single-threaded and without effects outside itself. A pod that was scheduled and not yet bound is *assumed*: it counts on
+its node, and the devices chosen for its claims are in flight and never given twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from regauge.allocator import Selectors
+from regauge.model import ObjectMeta, Snapshot, document_view
+from regauge.model.core import Node, Pod
+from regauge.model.kinds import DEVICE_TAINT_RULE, NAMESPACE
+from regauge.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from regauge.model.rules import Rules
+from regauge.scheduler.binding import BINDING_TIMEOUT_S
+from regauge.scheduler.devices import Devices
+from regauge.scheduler.extended import ClassResolver
+from regauge.scheduler.nodes import Key, NodeInfo, PodInfo, is_terminal, node_info, pod_info
+from regauge.scheduler.results import Scheduled
+
+NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class State:
+    """The scheduler's view. `start`: the node at which the next search begins, as upstream goes around.
+
+    `now_s` (seconds since 1970) is only asked for whether devices took too long to get ready for binding.
+    """
+
+    def __init__(self, rules: Rules, selectors: Selectors) -> None:
+        self.rules = rules
+        self.nodes: dict[str, NodeInfo] = {}
+        self.pods: dict[Key, PodInfo] = {}
+        self.claims: dict[Key, ResourceClaim] = {}
+        self.resolver = ClassResolver()
+        self.devices = Devices(rules, selectors)
+        self.start = 0
+        self.now_s = 0.0
+        self.binding_timeout_s = BINDING_TIMEOUT_S
+        self._pod_level = rules.on("PodLevelResources")
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._homeless: dict[str, dict[str, PodInfo]] = {}
+        self._assumed: dict[Key, PodInfo] = {}
+        self._guards: set[str] = set()
+        self._friends: set[str] = set()
+        self._users: dict[Key, set[str]] = {}
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, rules: Rules, selectors: Selectors) -> State:
+        """The state of a snapshot. Raises `InputError` for an object that cannot be read."""
+        state = cls(rules, selectors)
+        for document in snapshot.documents(NAMESPACE):
+            state.put_namespace(document.name, document.object.get("metadata", {}).get("labels") or {})
+        for node in sorted(snapshot.nodes, key=lambda item: item.metadata.name):
+            state.put_node(node)
+        for class_ in sorted(snapshot.device_classes, key=lambda item: item.metadata.name):
+            state.put_class(class_)
+        for slice_ in snapshot.slices:
+            state.put_slice(slice_)
+        for rule in snapshot.documents(DEVICE_TAINT_RULE):
+            state.put_taint_rule(document_view(rule, DeviceTaintRule))
+        for claim in snapshot.claims:
+            state.put_claim(claim)
+        for pod in snapshot.pods:
+            state.put_pod(pod)
+        return state
+
+    # -- namespaces, nodes
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        return self._namespaces.get(name, {NAMESPACE_NAME_LABEL: name})
+
+    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        self._namespaces[name] = {NAMESPACE_NAME_LABEL: name, **labels}
+
+    def drop_namespace(self, name: str) -> None:
+        self._namespaces.pop(name, None)
+
+    def put_node(self, node: Node) -> None:
+        name = node.metadata.name
+        known = self.nodes.get(name)
+        if known is not None:
+            known.replace_node(node)
+            return
+        self.nodes[name] = info = node_info(node)
+        for pod in self._homeless.pop(name, {}).values():
+            info.add(pod)
+
+    def drop_node(self, name: str) -> None:
+        info = self.nodes.pop(name, None)
+        if info is not None and info.pods:
+            self._homeless[name] = dict(info.pods)
+
+    # -- pods
+
+    def info(self, pod: Pod) -> PodInfo:
+        return pod_info(pod, pod_level=self._pod_level)
+
+    def put_pod(self, pod: Pod) -> None:
+        """A pod came or changed. An assumed pod stays where it is assumed until it is bound or forgotten."""
+        key = (pod.metadata.namespace, pod.metadata.name)
+        assumed = self._assumed.get(key)
+        if assumed is not None and assumed.uid == pod.metadata.uid and not pod.spec.node_name and not is_terminal(pod):
+            return
+        self.drop_pod(key)
+        if is_terminal(pod):
+            return
+        info = self.info(pod)
+        self.pods[key] = info
+        self._place(info)
+
+    def drop_pod(self, key: Key) -> None:
+        self._assumed.pop(key, None)
+        info = self.pods.pop(key, None)
+        if info is not None:
+            self._unplace(info)
+
+    def _place(self, info: PodInfo) -> None:
+        node = info.pod.spec.node_name
+        if not node:
+            return
+        if node in self.nodes:
+            self.nodes[node].add(info)
+        else:
+            self._homeless.setdefault(node, {})[info.uid] = info
+        if info.terms.avoid:
+            self._guards.add(info.uid)
+        if info.terms:
+            self._friends.add(info.uid)
+        for claim in _mapped_claims(info.pod):
+            self._users.setdefault((info.key[0], claim), set()).add(info.uid)
+
+    def _unplace(self, info: PodInfo) -> None:
+        node = info.pod.spec.node_name
+        if node in self.nodes:
+            self.nodes[node].remove(info.uid)
+        self._homeless.get(node, {}).pop(info.uid, None)
+        self._guards.discard(info.uid)
+        self._friends.discard(info.uid)
+        for claim in _mapped_claims(info.pod):
+            self._users.get((info.key[0], claim), set()).discard(info.uid)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether any placed pod has a required anti-affinity term."""
+        return bool(self._guards)
+
+    @property
+    def befriended(self) -> bool:
+        """Whether any placed pod has affinity terms at all."""
+        return bool(self._friends)
+
+    def users_of_mapped(self, claim: Key) -> frozenset[str]:
+        """The placed pods (uids) that take cpu or memory of their node through this claim."""
+        return frozenset(self._users.get(claim, ()))
+
+    # -- what devices depend on
+
+    def put_class(self, new: DeviceClass) -> None:
+        old = self.devices.find_class(new.metadata.name)
+        self.resolver.put(new, old)
+        self.devices.put_class(new)
+
+    def drop_class(self, name: str) -> None:
+        old = self.devices.find_class(name)
+        if old is not None:
+            self.resolver.drop(old)
+            self.devices.drop_class(name)
+
+    def put_slice(self, slice_: ResourceSlice) -> None:
+        self.devices.put_slice(slice_)
+
+    def drop_slice(self, name: str) -> None:
+        self.devices.drop_slice(name)
+
+    def put_taint_rule(self, rule: DeviceTaintRule) -> None:
+        self.devices.put_taint_rule(rule)
+
+    def drop_taint_rule(self, name: str) -> None:
+        self.devices.drop_taint_rule(name)
+
+    def put_claim(self, claim: ResourceClaim) -> None:
+        key = (claim.metadata.namespace, claim.metadata.name)
+        known = self.claims.get(key)
+        if known is not None and known.metadata.uid != claim.metadata.uid:
+            self.devices.release(known.metadata.uid)
+        self.claims[key] = claim
+        if claim.status.allocation is not None:
+            self.devices.hold(claim, claim.status.allocation)
+        else:
+            self.devices.release(claim.metadata.uid)
+
+    def drop_claim(self, key: Key) -> None:
+        known = self.claims.pop(key, None)
+        if known is not None:
+            self.devices.release(known.metadata.uid)
+            self.devices.land(known.metadata.uid)
+
+    # -- assuming
+
+    def assume(self, info: PodInfo, outcome: Scheduled) -> None:
+        """Count the pod on its node and its devices as taken until it is bound or forgotten."""
+        self.drop_pod(info.key)
+        assumed = self.info(placed(info.pod, outcome))
+        self.pods[info.key] = assumed
+        self._assumed[info.key] = assumed
+        self._place(assumed)
+        for item in outcome.allocations:
+            metadata = ObjectMeta(name=item.name, namespace=item.namespace, uid=item.uid)
+            self.devices.fly(ResourceClaim(metadata=metadata), item.allocation)
+
+    def forget(self, pod: Pod, allocations: Iterable[str]) -> None:
+        """The attempt failed after all: `pod` as the API has it waits again; claims (uids) are no longer in flight."""
+        for uid in allocations:
+            self.devices.land(uid)
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if key in self._assumed:
+            self.drop_pod(key)
+            self.put_pod(pod)
+
+    def is_assumed(self, key: Key) -> bool:
+        return key in self._assumed
+
+    def landed(self, uid: str) -> None:
+        """The allocation of a claim is written: from now on the claim itself tells."""
+        self.devices.land(uid)
+
+
+def placed(pod: Pod, outcome: Scheduled) -> Pod:
+    """The pod as it will be once it is bound."""
+    status = replace(pod.status, node_allocatable_resource_claim_statuses=outcome.mapped)
+    return replace(pod, spec=replace(pod.spec, node_name=outcome.node), status=status)
+
+
+def _mapped_claims(pod: Pod) -> Iterable[str]:
+    return (item.resource_claim_name for item in pod.status.node_allocatable_resource_claim_statuses)
