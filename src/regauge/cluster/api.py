@@ -7,6 +7,8 @@ from typing import Any
 
 from regauge.cluster import events, podwrites
 from regauge.cluster.admission.defaults import defaulted
+from regauge.cluster.admission.pods import starting_status
+from regauge.cluster.admission.quantities import canonical_quantities
 from regauge.cluster.deletion import DeleteOptions, check_preconditions, deletion, gone_after_update
 from regauge.cluster.patches import patched
 from regauge.cluster.refusals import already_exists, bad_request, conflict, internal_error, modified, not_found
@@ -17,6 +19,7 @@ from regauge.cluster.store import Change, Key, copy_json, slot
 from regauge.cluster.story import Verb
 from regauge.kube import ObjectList, PatchType, Version, WatchEvent
 from regauge.model import Kind, Object
+from regauge.model.kinds import POD
 
 NAME_TRIES = 8
 _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
@@ -75,7 +78,7 @@ class Api:
             metadata.pop(field, None)
         if metadata.get("resourceVersion"):
             raise internal_error("resourceVersion should not be set on objects to be created")
-        new = self._state.admission.before_create(self._store, kind, defaulted(kind, new))
+        new = self._state.admission.before_create(self._store, kind, self._defaulted(kind, new))
         tries = NAME_TRIES if metadata.get("generateName") and not metadata.get("name") else 1
         for left in range(tries - 1, -1, -1):
             named = self._named(kind, new)
@@ -98,7 +101,11 @@ class Api:
         metadata["uid"] = self._state.new_uid()
         metadata["creationTimestamp"] = self._state.now()
         metadata.setdefault("name", "")
-        return prepared_for_create(kind, {**object_, "metadata": metadata})
+        new = prepared_for_create(kind, {**object_, "metadata": metadata})
+        return {**new, "status": starting_status(new, self._state.now())} if kind == POD else new
+
+    def _defaulted(self, kind: Kind, object_: Object) -> Object:
+        return defaulted(kind, canonical_quantities(kind, object_), self._state.now())
 
     def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         new = self._incoming(kind, object_, namespace)
@@ -135,7 +142,7 @@ class Api:
         current = self._store.find(kind, self._key_of(kind, old))
         if current is not old:
             raise modified(kind, name)
-        prepared = prepared_for_update(kind, old, defaulted(kind, new), subresource)
+        prepared = prepared_for_update(kind, old, self._defaulted(kind, new), subresource)
         prepared["metadata"] = self._kept_metadata(old["metadata"], prepared["metadata"])
         self._state.admission.at_update(self._store, kind, prepared, old, subresource)
         key = self._key_of(kind, old)

@@ -82,6 +82,18 @@ class Store:
         objects = self._objects.get(slot(kind), {})
         return tuple(objects[key] for key in self.keys(kind, namespace))
 
+    def list_at(self, kind: Kind, namespace: str, revision: int) -> tuple[Object, ...]:
+        """The same as it was at an earlier revision. Raises `Gone` when the log does not reach back so far."""
+        objects = dict(self._objects.get(slot(kind), {}))
+        for change in reversed(list(self.since(revision))):
+            if slot(change.kind) != slot(kind):
+                continue
+            if change.previous is None:
+                objects.pop(change.key, None)
+            else:
+                objects[change.key] = change.previous
+        return tuple(objects[key] for key in sorted(objects) if not namespace or key[0] == namespace)
+
     def slots(self) -> tuple[Slot, ...]:
         """The collections that hold objects now."""
         return tuple(sorted(name for name, objects in self._objects.items() if objects))

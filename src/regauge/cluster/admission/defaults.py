@@ -16,12 +16,16 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 
 
-def defaulted(kind: Kind, object_: Object) -> Object:
-    """A copy of a new or changed object with its defaults filled in. Nulls count as absent."""
+def defaulted(kind: Kind, object_: Object, now: str) -> Object:
+    """A copy of a new or changed object with its defaults filled in. Nulls count as absent; `now` dates new taints."""
     new = with_defaults(object_)
     spec = new.get("spec")
-    if not isinstance(spec, dict) or kind.group == "resource.k8s.io":
+    if not isinstance(spec, dict):
         return new
+    if kind.group == "resource.k8s.io":
+        return {**new, "spec": _dated(kind.plural, spec, now)}
+    if kind.plural == "nodes" and isinstance(new.get("status"), dict) and new["status"].get("capacity"):
+        return {**new, "status": _filled(new["status"], {"allocatable": new["status"]["capacity"]})}
     if kind.plural == "pods":
         return {**new, "spec": pod_spec(spec)}
     if kind.plural in _TEMPLATE_KINDS:
@@ -33,6 +37,22 @@ def defaulted(kind: Kind, object_: Object) -> Object:
     if kind.plural == "cronjobs":
         return {**new, "spec": _cron_job(spec)}
     return new
+
+
+def _dated(plural: str, spec: dict[str, Any], now: str) -> dict[str, Any]:
+    """Taints without a time were added now."""
+    if plural == "devicetaintrules" and isinstance(spec.get("taint"), dict):
+        return {**spec, "taint": _filled(spec["taint"], {"timeAdded": now})}
+    if plural == "resourceslices" and isinstance(spec.get("devices"), list):
+        return {**spec, "devices": [_dated_device(item, now) for item in spec["devices"]]}
+    return spec
+
+
+def _dated_device(device: Any, now: str) -> Any:
+    if not isinstance(device, dict) or not isinstance(device.get("taints"), list):
+        return device
+    taints = [_filled(item, {"timeAdded": now}) if isinstance(item, dict) else item for item in device["taints"]]
+    return {**device, "taints": taints}
 
 
 def _filled(value: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:

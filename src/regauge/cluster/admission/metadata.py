@@ -55,7 +55,12 @@ def name_faults(kind: Kind, name: str) -> list[str]:
         if name in (".", ".."):
             return [f"may not be '{name}'"]
         return [f"may not contain '{bad}'" for bad in ("/", "%") if bad in name]
-    return label_faults(name) if kind.plural in _LABEL_NAMES and not kind.group else subdomain_faults(name)
+    labels_only = kind.plural in _LABEL_NAMES and not kind.group
+    faults = label_faults(name) if labels_only else subdomain_faults(name)
+    # Lengths of metadata are told in bytes, those of other fields in characters; both count bytes.
+    return [
+        fault.replace(" characters", " bytes") if fault.startswith("must be no more") else fault for fault in faults
+    ]
 
 
 def _labels(labels: dict[str, Any]) -> Iterator[Error]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from regauge.cluster.refusals import FieldError, invalid, required
+from regauge.cluster.refusals import FieldError, invalid, required, too_long
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -36,13 +36,15 @@ def _bytes(value: str) -> int:
 
 def label_faults(value: str) -> list[str]:
     """What is wrong with a DNS label (63 bytes)."""
-    faults = [f"must be no more than {63} bytes"] if _bytes(value) > 63 else []
-    return faults if re.fullmatch(_LABEL, value) else [*faults, _LABEL_TEXT]
+    faults = ["must be no more than 63 characters"] if _bytes(value) > 63 else []
+    if re.fullmatch(_LABEL, value):
+        return faults
+    return [*faults, "must not contain dots" if re.fullmatch(_SUBDOMAIN, value) else _LABEL_TEXT]
 
 
 def subdomain_faults(value: str) -> list[str]:
     """What is wrong with a DNS subdomain (253 bytes)."""
-    faults = [f"must be no more than {253} bytes"] if _bytes(value) > 253 else []
+    faults = ["must be no more than 253 characters"] if _bytes(value) > 253 else []
     return faults if re.fullmatch(_SUBDOMAIN, value) else [*faults, _SUBDOMAIN_TEXT]
 
 
@@ -81,3 +83,25 @@ def subdomain_errors(path: str, value: str) -> list[FieldError]:
 
 def required_subdomain(path: str, value: str) -> list[FieldError]:
     return subdomain_errors(path, value) if value else [required(path)]
+
+
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+_IDENTIFIER_TEXT = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters"
+    f" or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '{_IDENTIFIER}')"
+)
+IDENTIFIER_LIMIT = 32
+
+
+def identifier_errors(path: str, value: str) -> list[FieldError]:
+    """A C identifier of at most 32 bytes, as names of attributes and capacities are."""
+    errors = [too_long(path, IDENTIFIER_LIMIT)] if _bytes(value) > IDENTIFIER_LIMIT else []
+    return errors if re.fullmatch(_IDENTIFIER, value) else [*errors, invalid(path, value, _IDENTIFIER_TEXT)]
+
+
+def label_name_errors(path: str, value: str) -> list[FieldError]:
+    return [invalid(path, value, fault) for fault in qualified_name_faults(value)]
+
+
+def label_value_errors(path: str, value: str) -> list[FieldError]:
+    return [invalid(path, value, fault) for fault in label_value_faults(value)]

@@ -1,0 +1,156 @@
+"""The chain of admission as a cluster runs it: which check looks at which kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from regauge.base import InputError
+from regauge.cluster.admission import pods
+from regauge.cluster.admission.chain import Admission
+from regauge.cluster.admission.claims import ClaimRules, ExpressionFaults, immutable_spec, no_faults, status_errors
+from regauge.cluster.admission.fields import items, opaque
+from regauge.cluster.admission.plugins import default_tolerations, priority, runtime_class
+from regauge.cluster.admission.quota import check_quota
+from regauge.cluster.admission.slices import slice_errors, taint_rule_errors
+from regauge.cluster.refusals import FieldError, bad_request, forbidden_field, invalid
+from regauge.cluster.store import Store
+from regauge.model import Kind, Object, Rules, View, view
+from regauge.model.core import Node, Pod, PodTemplateSpec
+from regauge.model.kinds import NAMESPACE
+from regauge.model.resource import (
+    ADMIN_ACCESS_LABEL,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+
+_CONFIG_LIMIT = 32
+_WORKLOADS = frozenset({"deployments", "replicasets", "statefulsets", "daemonsets", "jobs"})
+_READ_AS: dict[tuple[str, str], type[View]] = {
+    ("", "pods"): Pod,
+    ("", "nodes"): Node,
+    ("resource.k8s.io", "resourceclaims"): ResourceClaim,
+    ("resource.k8s.io", "resourceclaimtemplates"): ResourceClaimTemplate,
+    ("resource.k8s.io", "resourceslices"): ResourceSlice,
+    ("resource.k8s.io", "deviceclasses"): DeviceClass,
+    ("resource.k8s.io", "devicetaintrules"): DeviceTaintRule,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """The checks of every kind that has some. What has the wrong type ends in 400, as when upstream decodes."""
+
+    claims: ClaimRules
+
+    def __call__(
+        self, store: Store, kind: Kind, object_: Object, old: Object | None, subresource: str
+    ) -> list[FieldError]:
+        type_ = _READ_AS.get((kind.group, kind.plural))
+        if type_ is None:
+            if kind.group in ("apps", "batch") and kind.plural in _WORKLOADS and not subresource:
+                return _workload(kind, object_)
+            return []
+        new_view = _typed(kind, object_, type_)
+        old_view = None if old is None else _typed(kind, old, type_)
+        match new_view:
+            case Pod():
+                return _pod(new_view, old_view, object_, old, subresource)
+            case ResourceClaim():
+                return self._claim(store, new_view, old_view, subresource)
+            case ResourceClaimTemplate():
+                return self._template(store, new_view, old_view)
+            case ResourceSlice():
+                before = old_view.spec if isinstance(old_view, ResourceSlice) else None
+                return slice_errors(new_view.spec, before, object_.get("spec") or {})
+            case DeviceClass():
+                return self._class(new_view)
+            case DeviceTaintRule():
+                return [] if subresource else taint_rule_errors(new_view.spec)
+        return []
+
+    def _claim(self, store: Store, new: ResourceClaim, old: View | None, subresource: str) -> list[FieldError]:
+        if not isinstance(old, ResourceClaim):
+            return self.claims.spec("spec", new.spec) + _admin_access(store, "spec", new.metadata.namespace, new.spec)
+        if subresource == "status":
+            deleting = new.metadata.deletion_timestamp is not None
+            return status_errors(new.spec, old.status, new.status, deleting=deleting)
+        return immutable_spec("spec", old.spec, new.spec, template=False)
+
+    def _template(self, store: Store, new: ResourceClaimTemplate, old: View | None) -> list[FieldError]:
+        if isinstance(old, ResourceClaimTemplate):
+            return immutable_spec("spec", old.spec.spec, new.spec.spec, template=True)
+        errors = self.claims.spec("spec.spec", new.spec.spec)
+        # The path of this one lacks a level: upstream hands the template's inner spec to the check of claims.
+        return errors + _admin_access(store, "spec", new.metadata.namespace, new.spec.spec)
+
+    def _class(self, new: DeviceClass) -> list[FieldError]:
+        errors = self.claims.selectors("spec.selectors", new.spec.selectors)
+        errors += items("spec.config", new.spec.config, _CONFIG_LIMIT, lambda path, item: opaque(path, item.opaque))
+        name = new.spec.extended_resource_name
+        if name is not None and not pods.is_extended(name):
+            errors.append(invalid("spec.extendedResourceName", name, "must be a valid extended resource name"))
+        return errors
+
+
+V = TypeVar("V", bound=View)
+
+
+def _typed(kind: Kind, object_: Object, type_: type[V]) -> V:
+    try:
+        return view(object_, type_)
+    except InputError as error:
+        field = f" at {error.where.field}" if error.where.field else ""
+        text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error.what}{field}'
+        raise bad_request(text) from None
+
+
+def _pod(new: Pod, old: View | None, document: Object, before: Object | None, subresource: str) -> list[FieldError]:
+    if not isinstance(old, Pod) or before is None:
+        return pods.pod_errors(new)
+    if subresource == "status":
+        return pods.status_errors(old, new)
+    return pods.pod_errors(new) + pods.update_errors(before, document)
+
+
+def _workload(kind: Kind, object_: Object) -> list[FieldError]:
+    spec = object_.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(template, dict):
+        return []
+    new = _typed(kind, template, PodTemplateSpec)
+    return _selects_its_pods(kind, spec, new) + pods.spec_errors("spec.template.spec", new.spec)
+
+
+def _selects_its_pods(kind: Kind, spec: Object, template: PodTemplateSpec) -> list[FieldError]:
+    labels = template.metadata.labels or {}
+    wanted = (spec.get("selector") or {}).get("matchLabels") or {}
+    if kind.plural == "jobs" or all(labels.get(key) == value for key, value in wanted.items()):
+        return []
+    return [invalid("spec.template.metadata.labels", dict(labels), "`selector` does not match template `labels`")]
+
+
+def _admin_access(store: Store, path: str, namespace: str, spec: ResourceClaimSpec) -> list[FieldError]:
+    asked = [i for i, request in enumerate(spec.devices.requests) if request.exactly and request.exactly.admin_access]
+    if not asked:
+        return []
+    found = store.find(NAMESPACE, ("", namespace))
+    labels = ((found or {}).get("metadata") or {}).get("labels") or {}
+    if labels.get(ADMIN_ACCESS_LABEL) == "true":
+        return []
+    text = f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
+    return [forbidden_field(f"{path}.devices.requests[{i}].adminAccess", text) for i in asked]
+
+
+def standard_admission(rules: Rules | None = None, expression_faults: ExpressionFaults = no_faults) -> Admission:
+    """Everything that upstream's default chain does and that decisions here depend on."""
+    distinct = rules.on("DRAConsumableCapacity") if rules else True
+    return Admission(
+        mutations=(default_tolerations, priority, runtime_class),
+        checks=(Validation(ClaimRules(expression_faults, distinct)),),
+        gates=(check_quota,),
+    )
