@@ -128,7 +128,7 @@ class PodWorker:
                 await asyncio.wait({task})
 
     async def _keep_up(self) -> None:
-        while True:
+        while not self._ending.is_set():
             self._woken.clear()
             pause_s = await self._sync()
             if pause_s is None:

@@ -237,7 +237,10 @@ class FakePlugin:
         return f"{self.resource.replace('/', '_')}.sock"
 
     async def serve(self) -> None:
-        self.served = await self.net.serve(f"{ROOT}/device-plugins/{self.socket}", Services(device_plugin=self))
+        await self.serve_at(self.socket)
+
+    async def serve_at(self, socket: str) -> None:
+        self.served = await self.net.serve(f"{ROOT}/device-plugins/{socket}", Services(device_plugin=self))
 
     async def register(self, **changes: Any) -> None:
         channel = await self.net.connect(f"{ROOT}/device-plugins/kubelet.sock")
@@ -284,7 +287,9 @@ class FakePlugin:
     async def get_preferred_allocation(
         self, requests: Sequence[PreferredAllocationRequest]
     ) -> tuple[tuple[str, ...], ...]:
-        await self._note("GetPreferredAllocation", f"{','.join(requests[0].available_ids)} {requests[0].allocation_size}")
+        await self._note(
+            "GetPreferredAllocation", f"{','.join(requests[0].available_ids)} {requests[0].allocation_size}"
+        )
         return (self.prefer,)
 
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[ContainerAllocateResponse, ...]:
@@ -298,7 +303,9 @@ class FakePlugin:
 class FakeDriver:
     """A DRA driver that notes its calls. `fail` maps a claim's name to the errors it answers, one a call."""
 
-    def __init__(self, world: World, name: str, *, versions: tuple[str, ...] = ("v1.DRAPlugin",), tag: str = "") -> None:
+    def __init__(
+        self, world: World, name: str, *, versions: tuple[str, ...] = ("v1.DRAPlugin",), tag: str = ""
+    ) -> None:
         self.world = world
         self.name = name
         self.tag = tag
