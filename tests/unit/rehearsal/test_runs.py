@@ -18,7 +18,7 @@ from pathlib import Path
 from regauge.rehearsal.runs import run_directory, RUN_VARIABLE
 with run_directory(Path(sys.argv[1])) as (directory, leftovers):
     env = dict(os.environ, **{RUN_VARIABLE: str(directory)})
-    child = subprocess.Popen(["sleep", "60"], env=env, start_new_session=True, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(["sleep", "60"], env=env, start_new_session=True, stdout=-3, stderr=-3)
     (directory / "child").write_text(str(child.pid))
     print(directory, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
