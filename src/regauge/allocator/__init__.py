@@ -10,7 +10,7 @@ from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, NoFit, Outco
 from regauge.allocator.pools import NodeView, PoolView, view
 from regauge.allocator.problem import Problem, compile_claims
 from regauge.allocator.results import as_document
-from regauge.allocator.selecting import Derived, Selector, Selectors, Subject
+from regauge.allocator.selecting import Derived, Selector, Selectors, Subject, selectors_of
 from regauge.allocator.settings import Settings, settings_of
 from regauge.allocator.usage import DeviceId, Holder, PoolId, PoolUsage, Share, Usage
 
@@ -41,6 +41,7 @@ __all__ = [
     "Usage",
     "as_document",
     "compile_claims",
+    "selectors_of",
     "settings_of",
     "solve",
     "view",

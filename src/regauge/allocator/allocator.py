@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from regauge.allocator.bounds import first_bound
 from regauge.allocator.guide import Guide, can_guide
 from regauge.allocator.inventory import Inventory
-from regauge.allocator.outcome import Abort, Exhausted, NoFit, Outcome, Unsupported
+from regauge.allocator.outcome import Abort, Bound, Exhausted, NoFit, Outcome, Unsupported
 from regauge.allocator.pools import NodeView, view
 from regauge.allocator.problem import Problem, compile_claims
 from regauge.allocator.results import results_of
 from regauge.allocator.search import Search, Verdict, admit
-from regauge.allocator.selecting import Selectors
+from regauge.allocator.selecting import Selectors, selectors_of
 from regauge.allocator.settings import Settings, settings_of
 from regauge.allocator.state import Aborted, Attempt
 from regauge.allocator.table import Table
@@ -38,12 +39,14 @@ def solve(
     table = Table(problem, node_view)
     attempt = Attempt(table, usage)
     search: Search | None = None
+    bound: Bound | None = None
     try:
         search = Search(table, attempt, admit(table, attempt))
         verdict = search.run(min(budget, _SOON))
         if verdict is Verdict.STOPPED and budget > _SOON:
             search = _anew(search, usage)
-            verdict = search.run(budget)
+            bound = first_bound(table, search.attempt, search.everything) if search.guide is not None else None
+            verdict = search.run(budget) if bound is None else Verdict.NOTHING
     except Aborted as error:
         return Abort(str(error), steps=search.steps if search else 0)
     if verdict is Verdict.STOPPED:
@@ -52,7 +55,7 @@ def solve(
         return results_of(search, randomness)
     if node_view.invalid:
         return Abort(_INVALID_POOLS, on_node=True, steps=search.steps)
-    return NoFit(steps=search.steps)
+    return NoFit(bound, search.steps)
 
 
 def _anew(search: Search, usage: Usage) -> Search:
@@ -70,18 +73,18 @@ class Allocator:
         slices: Inventory | Iterable[ResourceSlice],
         classes: Mapping[str, DeviceClass] | Iterable[DeviceClass],
         usage: Usage | Iterable[ResourceClaim],
-        rules: Rules | Settings,
-        selectors: Selectors,
+        rules: Rules,
         *,
         randomness: Randomness,
+        selectors: Selectors | None = None,
         budget: int = DEFAULT_BUDGET,
     ) -> None:
-        self.settings = rules if isinstance(rules, Settings) else settings_of(rules)
+        self.settings = settings_of(rules)
         self.inventory = slices if isinstance(slices, Inventory) else Inventory.of(slices)
         self.classes = classes if isinstance(classes, Mapping) else {one.metadata.name: one for one in classes}
         shared = isinstance(self.settings, Settings) and self.settings.consumable_capacity
         self.usage = usage if isinstance(usage, Usage) else Usage.of(usage, shared_devices=shared)
-        self.selectors = selectors
+        self.selectors = selectors or selectors_of(rules)
         self.randomness = randomness
         self.budget = budget
         self._views: dict[str, tuple[Node, NodeView | Abort]] = {}

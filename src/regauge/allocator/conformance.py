@@ -14,7 +14,7 @@ from regauge.allocator.amounts import nano, read_quantity
 from regauge.allocator.outcome import Abort, Exhausted, Fit, NoFit, Outcome, Unsupported
 from regauge.allocator.pools import INCOMPLETE, INVALID, NodeView
 from regauge.allocator.results import as_document
-from regauge.allocator.selecting import Selectors
+from regauge.allocator.selecting import Selectors, selectors_of
 from regauge.allocator.settings import FEATURES, Settings, settings_of
 from regauge.allocator.usage import DeviceId, Holder, PoolId, PoolUsage, Share, Usage
 from regauge.base import Clock, Randomness
@@ -25,13 +25,19 @@ from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 from regauge.model.rules import Rules
 
 NEWEST_MINOR = "1.37"
+_CEL_GATES = {"ListTypeAttributes": "DRAListTypeAttributes", "ConsumableCapacity": "DRAConsumableCapacity"}
 Case = Mapping[str, Any]
 V = TypeVar("V", bound=View)
-SelectorsFor = Callable[[Rules, Settings], Selectors]
+SelectorsFor = Callable[[Rules], Selectors]
 
 
 def answer(
-    case: Case, selectors: SelectorsFor, clock: Clock, randomness: Randomness, budget: int = 10_000_000
+    case: Case,
+    clock: Clock,
+    randomness: Randomness,
+    *,
+    selectors: SelectorsFor = selectors_of,
+    budget: int = 10_000_000,
 ) -> dict[str, Any]:
     """The result of one allocation case. Raises `InputError` for objects that cannot be read."""
     out: dict[str, Any] = {"name": case.get("name", ""), "results": None, "error": ""}
@@ -45,8 +51,8 @@ def answer(
         [view(one, ResourceSlice) for one in case.get("slices", ())],
         [view(one, DeviceClass) for one in case.get("classes", ())],
         _usage(case),
-        settings,
-        selectors(ruling, settings),
+        ruling,
+        selectors=selectors(ruling),
         randomness=randomness,
         budget=budget,
     )
@@ -81,7 +87,8 @@ def _settings(case: Case) -> tuple[Settings | Unsupported | None, Rules, str]:
     forced = case.get("variant") or "auto"
     if forced != "auto":
         variants = tuple(one for one in variants if one.name == forced)
-    ruling = replace(ruling, allocator_features=frozenset(on), allocator_variants=variants)
+    gates = {**ruling.gates, **{gate: name in on for name, gate in _CEL_GATES.items()}}
+    ruling = replace(ruling, gates=gates, allocator_features=frozenset(on), allocator_variants=variants)
     settings = settings_of(ruling)
     wrong = settings.text or f"unsupported: {settings.feature}" if isinstance(settings, Unsupported) else ""
     return settings, ruling, wrong

@@ -173,9 +173,8 @@ class Guide:
         table, plan = self.table, self.table.problem.claims[slot.claim]
         if table.tainted(slot, device) is not None or not self.attempt.ready(device):
             return False
-        if table.settings.consumable_capacity:
-            if not table.demand(slot, device).fits(self.attempt.used(device), {}):
-                return False
+        if table.settings.consumable_capacity and not table.demand(slot, device).fits(self.attempt.used(device), {}):
+            return False
         values = (table.value(slot, device, plan.constraints[place].attribute) for place in slot.constraints)
         return all(value is not None for value in values)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from regauge.cel import DeviceSelectors, Environment
 from regauge.model.resource import Device, DeviceAttribute
+from regauge.model.rules import Rules
 
 
 class Subject(Protocol):
@@ -46,3 +48,14 @@ class Selectors(Protocol):
     def selector(self, expression: str) -> Selector: ...
 
     def derived(self, expression: str) -> Derived: ...
+
+
+def selectors_of(rules: Rules) -> Selectors:
+    """The scheduler's own selectors under `rules`. Keep and share them: they remember what they compiled."""
+    return DeviceSelectors(
+        Environment(
+            minor=int(rules.minor.partition(".")[2]),
+            list_attributes=rules.on("DRAListTypeAttributes"),
+            consumable_capacity=rules.on("DRAConsumableCapacity"),
+        )
+    )
