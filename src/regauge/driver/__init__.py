@@ -1,3 +1,24 @@
-"""Not built yet."""
+"""The node driver: one description of devices, served through the device plugin API and through DRA from one process.
 
-__all__: list[str] = []
+`regauge.driver.kinds` holds the kinds of devices and the interface to write one; it is imported by name.
+"""
+
+from regauge.driver.config import read_description
+from regauge.driver.description import Description, Device, Identity, Stack
+from regauge.driver.notices import Notice, Tell, silent
+from regauge.driver.process import Driver, Options, load, run
+
+__all__ = [
+    "Description",
+    "Device",
+    "Driver",
+    "Identity",
+    "Notice",
+    "Options",
+    "Stack",
+    "Tell",
+    "load",
+    "read_description",
+    "run",
+    "silent",
+]

@@ -1,3 +1,12 @@
-"""Not built yet."""
+"""Kinds of devices, one file each."""
 
-__all__: list[str] = []
+from collections.abc import Callable, Mapping
+
+from regauge.driver.kinds.interface import ClaimUse, Condition, DeviceKind, Surroundings
+from regauge.driver.kinds.static import StaticKind
+
+KINDS: Mapping[str, Callable[[Surroundings], DeviceKind]] = {
+    "static": StaticKind,
+}
+
+__all__ = ["KINDS", "ClaimUse", "Condition", "DeviceKind", "StaticKind", "Surroundings"]

@@ -1,0 +1,124 @@
+"""What a claim asks of this node, decided from the claim, the description and what is prepared already. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from regauge.base import InputError
+from regauge.driver.checkpoint import HeldDevice, PreparedClaim
+from regauge.driver.description import Description, Stack
+from regauge.model import Object, view
+from regauge.model.resource import DeviceRequestAllocationResult, ResourceClaim
+from regauge.pluginapi import ClaimRef, PreparedDevice, PrepareResult
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a claim cannot be prepared, in the words that end in the pod's event."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """What the node serves and to whom it belongs: `owners` by device name, as it is now and not as it is described."""
+
+    description: Description
+    owners: Mapping[str, Stack]
+    pool: str
+
+
+def plan(
+    ref: ClaimRef, claim: Object, assigned: Assigned, prepared: Iterable[PreparedClaim]
+) -> tuple[HeldDevice, ...] | Refusal:
+    """The devices to prepare for a claim as it was read back from the API server, or why not."""
+    try:
+        seen = view(claim, ResourceClaim)
+    except InputError as error:
+        return Refusal(f"the claim cannot be understood: {error}")
+    if seen.metadata.uid != ref.uid:
+        return Refusal(
+            f"claim {ref.namespace}/{ref.name} was replaced: it has uid {seen.metadata.uid} now, asked for was {ref.uid}"
+        )
+    allocation = seen.status.allocation
+    if allocation is None:
+        return Refusal(f"claim {ref.namespace}/{ref.name} is not allocated")
+    driver = assigned.description.driver
+    results = [result for result in allocation.devices.results if result.driver == driver]
+    if not results:
+        return Refusal(f"claim {ref.namespace}/{ref.name} has no device of {driver}")
+    held: dict[tuple[str, str | None], HeldDevice] = {}
+    for result in results:
+        problem = _problem(result, assigned)
+        if problem:
+            return Refusal(problem)
+        _add(held, result)
+    return _busy(ref, tuple(held.values()), assigned, prepared) or tuple(held.values())
+
+
+def _problem(result: DeviceRequestAllocationResult, assigned: Assigned) -> str | None:
+    if result.pool != assigned.pool:
+        return f"device {result.device} is of pool {result.pool}, this node serves {assigned.pool}"
+    if assigned.description.device(result.device) is None:
+        return f"device {result.device} is not on this node (any more)"
+    owner = assigned.owners.get(result.device)
+    if owner is not Stack.DRA:
+        return f"device {result.device} is served by the device plugin {assigned.description.resource}, not by claims"
+    return None
+
+
+def _add(held: dict[tuple[str, str | None], HeldDevice], result: DeviceRequestAllocationResult) -> None:
+    """One entry per device and share; requests of the claim, without the part after the slash of a subrequest."""
+    request = result.request.partition("/")[0]
+    key = (result.device, result.share_id)
+    old = held.get(key)
+    requests = (*(old.requests if old else ()), request)
+    held[key] = HeldDevice(
+        device=result.device,
+        pool=result.pool,
+        requests=tuple(dict.fromkeys(requests)),
+        share_id=result.share_id,
+        admin=bool(result.admin_access) and (old is None or old.admin),
+    )
+
+
+def _busy(
+    ref: ClaimRef, wanted: tuple[HeldDevice, ...], assigned: Assigned, prepared: Iterable[PreparedClaim]
+) -> Refusal | None:
+    """The last line of defence: whatever the API says, one device is not given to two claims."""
+    wishes = {wish.device: wish for wish in wanted if not wish.admin}
+    for other in prepared:
+        if other.uid == ref.uid:
+            continue
+        for device in other.devices:
+            wish = wishes.get(device.device)
+            if wish is None or device.admin or _shared(wish, device, assigned.description):
+                continue
+            return Refusal(
+                f"device {device.device} is still prepared for claim {other.title}:"
+                " it is given on when that claim is unprepared"
+            )
+    return None
+
+
+def _shared(one: HeldDevice, other: HeldDevice, description: Description) -> bool:
+    if one.share_id is not None and other.share_id is not None:
+        return one.share_id != other.share_id
+    device = description.device(one.device)
+    return device is not None and device.shared
+
+
+def claim_device_name(uid: str, held: HeldDevice) -> str:
+    """The name of a device in the claim's own CDI spec. It begins with a letter, so that old runtimes read it."""
+    name = f"claim-{uid}-{held.device}"
+    return f"{name}-{held.share_id}" if held.share_id is not None else name
+
+
+def answer(claim: PreparedClaim) -> PrepareResult:
+    """What the kubelet is told about a prepared claim."""
+    return PrepareResult(
+        tuple(
+            PreparedDevice(held.pool, held.device, held.requests, held.cdi_ids, held.share_id) for held in claim.devices
+        )
+    )

@@ -1,0 +1,217 @@
+"""The DRA stack's answers (dra/v1 and v1beta1): prepare and unprepare, in steps that survive a crash between any two.
+
+Prepare: read the claims back, decide, write STARTED, prepare the devices, write the CDI spec, write COMPLETED. Unprepare:
+take the devices back, remove the CDI spec, forget. A claim found in the middle is rolled back before it is tried again.
+One claim at a time: calls wait for each other, so a claim that two pods bring at the same moment is prepared once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from regauge.base import Clock, RegaugeError
+from regauge.driver.checkpoint import Checkpoint, ClaimState, HeldDevice, PreparedClaim
+from regauge.driver.claims import Refusal, answer, plan
+from regauge.driver.description import Device, Stack
+from regauge.driver.fleet import Fleet
+from regauge.driver.kinds import ClaimUse, DeviceKind
+from regauge.driver.notices import Notice, Tell
+from regauge.driver.signals import wait_at_most
+from regauge.driver.specs import Specs, with_extra
+from regauge.kube import KubeClient, NotFound
+from regauge.model import Object
+from regauge.model.kinds import RESOURCE_CLAIM
+from regauge.pluginapi import ClaimRef, DeviceHealth, Health, PrepareResult
+
+HEALTH_TIMEOUT_S = 30
+HEALTH_RESEND_S = 10.0
+
+
+class Claims:
+    """`DRAPlugin`: claims of this node, prepared and unprepared."""
+
+    def __init__(
+        self, fleet: Fleet, kind: DeviceKind, checkpoint: Checkpoint, specs: Specs, kube: KubeClient | None, tell: Tell
+    ) -> None:
+        self._fleet = fleet
+        self._kind = kind
+        self._checkpoint = checkpoint
+        self._specs = specs
+        self._kube = kube
+        self._tell = tell
+        self._lock = asyncio.Lock()
+
+    @property
+    def prepared(self) -> Mapping[str, PreparedClaim]:
+        return self._checkpoint.record.claims
+
+    async def node_prepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
+        async with self._lock:
+            read = await asyncio.gather(*(self._read(ref) for ref in claims))
+            results: dict[str, PrepareResult] = {}
+            begun: dict[str, PreparedClaim] = {}
+            for ref, found in zip(claims, read, strict=True):
+                started = await self._decide(ref, found, tuple(begun.values()))
+                if isinstance(started, PrepareResult):
+                    results[ref.uid] = started
+                else:
+                    begun[ref.uid] = started
+            results.update(await self._carry_out(tuple(begun.values())))
+        for ref in claims:
+            self._report(ref, results[ref.uid])
+        return results
+
+    async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        async with self._lock:
+            return {ref.uid: await self._unprepare(ref.uid) for ref in claims}
+
+    async def unprepare(self, uid: str) -> str:
+        """The same for one claim that the driver itself knows to be gone. Returns what went wrong, or empty text."""
+        async with self._lock:
+            return await self._unprepare(uid)
+
+    async def _read(self, ref: ClaimRef) -> Object | Refusal | None:
+        """The claim from the API server; None when what is prepared for it already will do."""
+        known = self.prepared.get(ref.uid)
+        if known is not None and known.state is ClaimState.COMPLETED and known.name:
+            return None
+        if self._kube is None:
+            return Refusal("the driver runs without an API server, so it cannot read the claim")
+        try:
+            return await self._kube.get(RESOURCE_CLAIM, ref.name, ref.namespace)
+        except NotFound:
+            return Refusal(f"claim {ref.namespace}/{ref.name} does not exist (any more)")
+        except RegaugeError as error:
+            return Refusal(f"claim {ref.namespace}/{ref.name} cannot be read: {error}")
+
+    async def _decide(
+        self, ref: ClaimRef, found: Object | Refusal | None, begun: tuple[PreparedClaim, ...]
+    ) -> PrepareResult | PreparedClaim:
+        """An answer, or the claim as it is to be prepared now."""
+        known = self.prepared.get(ref.uid)
+        if known is not None and found is None:
+            if self._specs.has_claim(ref.uid):
+                return answer(known)
+            return PreparedClaim(
+                uid=ref.uid, namespace=ref.namespace, name=ref.name, state=ClaimState.STARTED, devices=known.devices
+            )
+        if isinstance(found, Refusal) or found is None:
+            return PrepareResult(error=found.text if found else f"claim {ref.uid} was unprepared meanwhile")
+        if known is not None and known.state is ClaimState.STARTED:
+            problem = await self._unprepare(ref.uid)
+            if problem:
+                return PrepareResult(error=f"an earlier try is not rolled back: {problem}")
+        planned = plan(ref, found, self._fleet.assigned(), (*self.prepared.values(), *begun))
+        if isinstance(planned, Refusal):
+            return PrepareResult(error=planned.text)
+        return PreparedClaim(
+            uid=ref.uid, namespace=ref.namespace, name=ref.name, state=ClaimState.STARTED, devices=planned
+        )
+
+    async def _carry_out(self, begun: tuple[PreparedClaim, ...]) -> dict[str, PrepareResult]:
+        if not begun:
+            return {}
+        try:
+            self._checkpoint.put(*begun)
+        except OSError as error:
+            return {claim.uid: PrepareResult(error=f"the checkpoint cannot be written: {error}") for claim in begun}
+        results: dict[str, PrepareResult] = {}
+        done: list[PreparedClaim] = []
+        for claim in begun:
+            try:
+                done.append(await self._prepare(claim))
+            except Exception as error:  # whatever a kind raises is this claim's error and no other's
+                results[claim.uid] = PrepareResult(error=await self._rolled_back(claim.uid, str(error)))
+        try:
+            self._checkpoint.put(*done)
+        except OSError as error:
+            for claim in done:
+                text = f"the checkpoint cannot be written: {error}"
+                results[claim.uid] = PrepareResult(error=await self._rolled_back(claim.uid, text))
+            return results
+        return results | {claim.uid: answer(claim) for claim in done}
+
+    async def _prepare(self, claim: PreparedClaim) -> PreparedClaim:
+        edits = []
+        for held in claim.devices:
+            device = self._device(held.device)
+            extra = await self._kind.prepare(device, _use(claim, held))
+            edits.append((held, with_extra(device, extra)))
+        devices = self._specs.write_claim(claim.uid, edits)
+        return PreparedClaim(
+            uid=claim.uid,
+            namespace=claim.namespace,
+            name=claim.name,
+            state=ClaimState.COMPLETED,
+            devices=devices,
+        )
+
+    async def _rolled_back(self, uid: str, text: str) -> str:
+        problem = await self._unprepare(uid)
+        return f"{text}; and it is not rolled back: {problem}" if problem else text
+
+    async def _unprepare(self, uid: str) -> str:
+        claim = self.prepared.get(uid)
+        try:
+            for held in claim.devices if claim else ():
+                device = self._fleet.description.device(held.device)
+                if claim is not None and device is not None:
+                    await self._kind.unprepare(device, _use(claim, held))
+            self._specs.remove_claim(uid)
+            self._checkpoint.forget(uid)
+        except Exception as error:  # whatever a kind raises is told to the kubelet, which calls again
+            self._tell(Notice("unprepare-failed", str(error), "error", claim.title if claim else uid))
+            return str(error) or type(error).__name__
+        if claim is not None:
+            self._tell(Notice("unprepared", "devices released", about=claim.title))
+            self._fleet.changed.set()
+        return ""
+
+    def _device(self, name: str) -> Device:
+        device = self._fleet.description.device(name)
+        if device is None:
+            raise LookupError(f"device {name} is not on this node (any more)")
+        return device
+
+    def _report(self, ref: ClaimRef, result: PrepareResult) -> None:
+        about = f"{ref.namespace}/{ref.name} ({ref.uid})"
+        if result.error:
+            self._tell(Notice("prepare-failed", result.error, "error", about))
+        else:
+            names = ", ".join(device.device_name for device in result.devices)
+            self._tell(Notice("prepared", f"devices {names}", about=about))
+
+
+def _use(claim: PreparedClaim, held: HeldDevice) -> ClaimUse:
+    return ClaimUse(claim.uid, claim.namespace, claim.name, held.requests)
+
+
+class HealthReports:
+    """`DRAHealth`: a full report at once, at each change, and again in time before the kubelet calls it stale."""
+
+    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+        self._fleet = fleet
+        self._clock = clock
+
+    async def node_watch_resources(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
+        while True:
+            seen = self._fleet.changed.version
+            yield self.report()
+            await wait_at_most(self._fleet.changed, seen, self._clock, HEALTH_RESEND_S)
+
+    def report(self) -> tuple[DeviceHealth, ...]:
+        """The health of every device of this stack."""
+        now_s = int(self._clock.now_s())
+        conditions = [(device.name, self._fleet.condition(device.name)) for device in self._fleet.of(Stack.DRA)]
+        return tuple(
+            DeviceHealth(
+                self._fleet.pool,
+                name,
+                Health.HEALTHY if condition.healthy else Health.UNHEALTHY,
+                now_s,
+                HEALTH_TIMEOUT_S,
+                condition.message,
+            )
+            for name, condition in conditions
+        )

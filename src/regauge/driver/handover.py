@@ -1,0 +1,111 @@
+"""Every device belongs to one stack; it goes to the other only when nobody holds it.
+
+A device on its way belongs to nobody: it is taken from the old stack, the holders are asked again once that is public, and
+only then the new stack gets it. A device that somebody holds stays where it is, and is asked for again later. The owners are
+in the checkpoint, so a description that changes while the driver is away makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from regauge.base import Clock
+from regauge.driver.checkpoint import Checkpoint
+from regauge.driver.description import Stack
+from regauge.driver.fleet import Fleet
+from regauge.driver.holders import HolderSearch, Unknown
+from regauge.driver.notices import Notice, Tell
+from regauge.driver.signals import Signal, wait_at_most
+
+RETRY_S = 10.0
+
+
+class Handover:
+    """Brings the owners to what the description says. `withdrawn` waits until a stack no longer advertises a device."""
+
+    def __init__(self, fleet: Fleet, checkpoint: Checkpoint, search: HolderSearch, clock: Clock, tell: Tell) -> None:
+        self._fleet = fleet
+        self._checkpoint = checkpoint
+        self._search = search
+        self._clock = clock
+        self._tell = tell
+        self._told: dict[str, str] = {}
+        self.described = Signal()
+
+    async def begin(self) -> None:
+        """Owners at the start: as recorded, and for devices seen the first time as described unless a pod holds them."""
+        recorded = self._checkpoint.record.owners
+        owners: dict[str, Stack] = {}
+        present = [one for one in self._fleet.description.devices if one.name not in self._fleet.retired]
+        fresh = [device for device in present if device.name not in recorded]
+        held = await self._search.holders(Stack.DEVICE_PLUGIN) if any(d.stack is Stack.DRA for d in fresh) else {}
+        for device in present:
+            owners[device.name] = recorded.get(device.name, device.stack)
+            if device in fresh and not isinstance(held, Unknown) and device.name in held:
+                owners[device.name] = Stack.DEVICE_PLUGIN
+        self._set(owners)
+
+    async def run(self, withdrawn: Callable[[Stack, str], Awaitable[None]]) -> None:
+        """Hand over what is described otherwise, at the start and whenever the description changes. Runs on."""
+        while True:
+            seen = self.described.version
+            self._add_new()
+            moving = self._moving()
+            for name, target in moving.items():
+                await self._move(name, target, withdrawn)
+            if self._moving():
+                await wait_at_most(self.described, seen, self._clock, RETRY_S)
+            else:
+                await self.described.wait(seen)
+
+    def _moving(self) -> dict[str, Stack]:
+        owners = self._fleet.owners
+        return {
+            device.name: device.stack
+            for device in self._fleet.description.devices
+            if device.name in owners and owners[device.name] is not device.stack
+        }
+
+    def _add_new(self) -> None:
+        names = {
+            device.name: device.stack
+            for device in self._fleet.description.devices
+            if device.name not in self._fleet.retired
+        }
+        owners = {name: owner for name, owner in self._fleet.owners.items() if name in names}
+        owners.update({name: stack for name, stack in names.items() if name not in owners})
+        self._set(owners)
+
+    async def _move(self, name: str, target: Stack, withdrawn: Callable[[Stack, str], Awaitable[None]]) -> None:
+        old = target.other
+        reason = await self._reason_to_stay(name, old)
+        if reason:
+            self._refuse(name, target, reason)
+            return
+        self._fleet.give({other: owner for other, owner in self._fleet.owners.items() if other != name})
+        await withdrawn(old, name)
+        reason = await self._reason_to_stay(name, old)
+        if reason:
+            self._set({**self._fleet.owners, name: old})
+            self._refuse(name, target, reason)
+            return
+        self._told.pop(name, None)
+        self._set({**self._fleet.owners, name: target})
+        self._tell(Notice("handed-over", f"from {old} to {target}", about=name))
+
+    async def _reason_to_stay(self, name: str, stack: Stack) -> str:
+        holders = await self._search.holders(stack)
+        if isinstance(holders, Unknown):
+            return f"whether a pod holds it is unknown: {holders.why}"
+        held = holders.get(name)
+        return f"held by {held.by}" if held else ""
+
+    def _refuse(self, name: str, target: Stack, reason: str) -> None:
+        if self._told.get(name) != reason:
+            self._told[name] = reason
+            text = f"not handed to {target}: {reason}; asked again every {RETRY_S:g} s"
+            self._tell(Notice("handover-refused", text, "warning", name))
+
+    def _set(self, owners: Mapping[str, Stack]) -> None:
+        self._checkpoint.own(owners)
+        self._fleet.give(owners)

@@ -1,0 +1,289 @@
+"""The whole driver on its ports: one description, both stacks, until it is cancelled.
+
+`run` opens no file, socket or clock of its own, so the same code is a process on a node and a task in a simulation.
+A crash at any await leaves what the next start can continue from (see `checkpoint`); cancelling is the graceful stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from regauge.base import Clock, Files, InputError, Where
+from regauge.cdi import Host
+from regauge.driver.checkpoint import Checkpoint, ClaimState, HeldDevice, PreparedClaim
+from regauge.driver.checks import check_devices, check_host, env_conflicts
+from regauge.driver.config import read_description
+from regauge.driver.description import Description, Stack
+from regauge.driver.device_plugin import Plugin
+from regauge.driver.dra import Claims, HealthReports
+from regauge.driver.fleet import Fleet
+from regauge.driver.handover import Handover
+from regauge.driver.holders import HolderSearch
+from regauge.driver.kinds import KINDS, DeviceKind, Surroundings
+from regauge.driver.notices import Notice, Tell, silent
+from regauge.driver.publisher import ApiPublisher, FilePublisher
+from regauge.driver.recovery import StaleClaims
+from regauge.driver.registration import DevicePluginRegistration, DRARegistration
+from regauge.driver.slices import Pool
+from regauge.driver.specs import Specs
+from regauge.kube import KubeClient
+from regauge.pluginapi import PluginNet
+
+HEALTH_PERIOD_S = 2.0
+RELOAD_PERIOD_S = 2.0
+WITHDRAWAL_S = 5.0  # how long the slower readers of a list or of slices may take to see that a device is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a driver is told at its start. Directories are absolute; `boot_id` and `host` are facts of the machine.
+
+    Without `kube` the slices go to `slices_file` if there is one, and claims cannot be prepared.
+    """
+
+    config: str
+    node_name: str
+    host: Host
+    boot_id: str
+    kubelet_dir: str = "/var/lib/kubelet"
+    cdi_dir: str = "/var/run/cdi"
+    slices_file: str | None = None
+
+
+def load(path: str, files: Files, host: Host) -> Description:
+    """The description in a file, checked by itself and beside the host. Raises `InputError`."""
+    try:
+        data = files.read(path)
+    except OSError as error:
+        raise InputError(
+            f"it cannot be read: {error.strerror or error}", where=Where(file=path), fix="check the path"
+        ) from None
+    description = read_description(data, path)
+    if description.device_kind not in KINDS:
+        raise InputError(
+            f"there is no kind of device {description.device_kind!r}",
+            where=Where(file=path, field="deviceKind"),
+            fix=f"one of {', '.join(KINDS)}",
+        )
+    check_devices(description, path)
+    check_host(description, host, path)
+    return description
+
+
+class Driver:
+    """One driver process. `run` once; `fleet` and `claims` may be looked at from outside while it runs."""
+
+    def __init__(
+        self,
+        options: Options,
+        net: PluginNet,
+        kube: KubeClient | None,
+        files: Files,
+        clock: Clock,
+        tell: Tell = silent,
+    ) -> None:
+        self._options = options
+        self._net = net
+        self._kube = kube
+        self._files = files
+        self._clock = clock
+        self._tell = tell
+        self._described = load(options.config, files, options.host)
+        driver = self._described.driver
+        self.fleet = Fleet(self._described, options.node_name)
+        self._kind: DeviceKind = KINDS[self._described.device_kind](Surroundings(files, options.host))
+        self._plugin_dir = f"{options.kubelet_dir}/plugins/{driver}"
+        self._checkpoint = Checkpoint(files, f"{self._plugin_dir}/checkpoint.json")
+        self._specs = Specs(files, options.cdi_dir, self._described.cdi_kind)
+        self.claims = Claims(self.fleet, self._kind, self._checkpoint, self._specs, kube, tell)
+        search = HolderSearch(self.fleet, self._checkpoint, options.kubelet_dir, net, kube, files)
+        self._handover = Handover(self.fleet, self._checkpoint, search, clock, tell)
+        self._publisher = self._make_publisher()
+
+    def _make_publisher(self) -> ApiPublisher | FilePublisher | None:
+        pool = Pool(self._described.driver, self._options.node_name)
+        if self._kube is not None:
+            return ApiPublisher(self.fleet, pool, self._kube, self._clock, self._tell)
+        if self._options.slices_file is not None:
+            return FilePublisher(self.fleet, pool, self._files, self._options.slices_file, self._tell)
+        return None
+
+    async def run(self) -> None:
+        """Runs until it is cancelled. Raises `InputError` for what a user must mend (a socket in use, a bad path)."""
+        await self._start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow_health())
+                tasks.create_task(self._follow_description())
+                tasks.create_task(self._follow_owners())
+                tasks.create_task(self._handover.run(self._withdrawn))
+                tasks.create_task(self._serve_device_plugin())
+                tasks.create_task(self._serve_dra())
+                if self._kube is not None:
+                    tasks.create_task(StaleClaims(self.claims, self._kube, self._clock, self._tell).run())
+        except* InputError as group:
+            raise _first(group) from None
+
+    async def _start(self) -> None:
+        """Put in order what the process before left, before anybody can ask for anything."""
+        for directory in ("device-plugins", "plugins_registry", "plugins"):
+            self._files.make_directory(f"{self._options.kubelet_dir}/{directory}", 0o750)
+        self._files.make_directory(self._plugin_dir, 0o750)
+        corrupt: list[Notice] = []
+        gone = self._checkpoint.load(self._options.boot_id, lambda notice: self._hear(notice, corrupt))
+        await self._describe(self._described)
+        for claim in gone:
+            problem = await self.claims.unprepare(claim.uid)
+            self._tell(Notice("rolled-back", problem or f"a claim left {claim.state} is undone", about=claim.title))
+        if corrupt:
+            self._checkpoint.put(*self._recovered())
+        for uid in self._specs.remove_orphans(self._checkpoint.record.claims):
+            self._tell(Notice("orphan-spec", "a CDI spec of a claim that is not prepared is removed", about=uid))
+        self.fleet.observe(await self._kind.health(self.fleet.description.devices))
+        await self._handover.begin()
+        self._write_base()
+
+    def _hear(self, notice: Notice, corrupt: list[Notice]) -> None:
+        if notice.code == "checkpoint-corrupt":
+            corrupt.append(notice)
+        self._tell(notice)
+
+    def _recovered(self) -> tuple[PreparedClaim, ...]:
+        """What CDI specs tell of claims when the checkpoint does not: enough not to give their devices away."""
+        return tuple(
+            PreparedClaim(
+                uid=uid,
+                namespace="",
+                name="",
+                state=ClaimState.COMPLETED,
+                devices=tuple(HeldDevice(device=name, pool=self.fleet.pool) for name in names),
+            )
+            for uid, names in self._specs.claims(device.name for device in self._described.devices).items()
+        )
+
+    async def _describe(self, description: Description) -> None:
+        """Take a description over. Devices that it leaves out while a claim holds them are kept until released."""
+        found = await self._kind.discover(description.devices)
+        names = {device.name for device in found}
+        held = {one.device for claim in self.claims.prepared.values() for one in claim.devices}
+        kept = tuple(d for d in self.fleet.description.devices if d.name not in names and d.name in held)
+        self.fleet.describe(description, found, kept)
+        for text in env_conflicts(description):
+            self._tell(Notice("env-conflict", text, "warning", self._options.config))
+
+    async def _follow_health(self) -> None:
+        while True:
+            await self._clock.sleep(HEALTH_PERIOD_S)
+            devices = self.fleet.description.devices
+            try:
+                conditions = await self._kind.health(devices)
+            except Exception as error:  # a kind's trouble must not end the driver: what was known stands
+                self._tell(Notice("health-unknown", str(error), "error", self._described.device_kind))
+                continue
+            for name in self.fleet.observe(conditions):
+                condition = self.fleet.condition(name)
+                if condition.healthy:
+                    self._tell(Notice("healthy", "the device works", about=name))
+                else:
+                    self._tell(Notice("unhealthy", condition.message, "warning", name))
+
+    async def _follow_description(self) -> None:
+        """Read the description again when its file changes; one that is wrong changes nothing and is told once."""
+        old = self._files.read(self._options.config)
+        while True:
+            await self._clock.sleep(RELOAD_PERIOD_S)
+            try:
+                data = self._files.read(self._options.config)
+            except OSError:
+                continue  # it is being replaced, or will be missed at the next start
+            if data != old:
+                old = data
+                await self._reload()
+
+    async def _reload(self) -> None:
+        try:
+            description = load(self._options.config, self._files, self._options.host)
+            _check_same(self._described, description, self._options.config)
+        except InputError as error:
+            self._tell(Notice("reload-refused", f"{error}; the description before stays", "error"))
+            return
+        self._described = description
+        await self._describe(description)
+        self._handover.described.set()
+        self._tell(Notice("reloaded", f"{len(description.devices)} devices", about=self._options.config))
+
+    async def _follow_owners(self) -> None:
+        seen = self.fleet.changed.version
+        while True:
+            seen = await self.fleet.changed.wait(seen)
+            self._write_base()
+
+    def _write_base(self) -> None:
+        """CDI specs of everything that the device plugin stack may hand out, also of what is on its way elsewhere."""
+        devices = [
+            device for device in self.fleet.description.devices if self.fleet.owners.get(device.name) is not Stack.DRA
+        ]
+        try:
+            self._specs.write_base(devices if self._described.answer_cdi else ())
+        except OSError as error:
+            self._tell(Notice("cdi-not-written", str(error), "error", self._options.cdi_dir))
+
+    async def _withdrawn(self, stack: Stack, name: str) -> None:
+        """Wait until nobody new can be given the device through the stack."""
+        if stack is Stack.DRA and self._publisher is not None:
+            seen = self._publisher.settled.version
+            while name in self._publisher.published:
+                seen = await self._publisher.settled.wait(seen)
+        await self._clock.sleep(WITHDRAWAL_S)
+
+    async def _first_device(self, stack: Stack) -> None:
+        """Wait until the stack has something to serve: before that it does not show itself."""
+        seen = self.fleet.changed.version
+        while not self.fleet.of(stack):
+            seen = await self.fleet.changed.wait(seen)
+
+    async def _serve_device_plugin(self) -> None:
+        await self._first_device(Stack.DEVICE_PLUGIN)
+        plugin = Plugin(self.fleet, self._tell)
+        directory = f"{self._options.kubelet_dir}/device-plugins"
+        registration = DevicePluginRegistration(
+            plugin, self._described.resource, directory, self._net, self._clock, self._tell
+        )
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(registration.watch())
+            tasks.create_task(registration.listen())
+            tasks.create_task(registration.run())
+
+    async def _serve_dra(self) -> None:
+        await self._first_device(Stack.DRA)
+        registration = DRARegistration(self._described.driver, self._options.kubelet_dir, self._net, self._tell)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(registration.run(self.claims, HealthReports(self.fleet, self._clock)))
+            if self._publisher is not None:
+                tasks.create_task(self._publisher.run())
+
+
+def _check_same(old: Description, new: Description, file: str) -> None:
+    """Names under which the kubelet and the API server know the driver do not change while it runs."""
+    for field in ("driver", "resource", "cdi_kind", "device_kind"):
+        if getattr(old, field) != getattr(new, field):
+            raise InputError(
+                f"{field} changed from {getattr(old, field)!r} to {getattr(new, field)!r}",
+                where=Where(file=file),
+                fix="stop the driver and start it anew for that",
+            )
+
+
+def _first(group: BaseExceptionGroup[InputError]) -> InputError:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error if isinstance(error, InputError) else InputError(str(error))
+
+
+async def run(
+    options: Options, net: PluginNet, kube: KubeClient | None, files: Files, clock: Clock, tell: Tell = silent
+) -> None:
+    """The whole driver, until it is cancelled. Raises `InputError` for what a user must mend."""
+    await Driver(options, net, kube, files, clock, tell).run()

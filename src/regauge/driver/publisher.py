@@ -1,0 +1,199 @@
+"""Keeps the ResourceSlices of this node as they should be: at the API server, or in a file where there is none.
+
+A starting kubelet deletes the slices of every driver on its node, and so does one whose connection to the driver broke for
+30 s. So the slices are watched, and what is missing is written again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from regauge.base import Clock, Files, InputError, RegaugeError, Where, pretty_json
+from regauge.driver.description import Device, Stack
+from regauge.driver.fleet import Fleet
+from regauge.driver.notices import Notice, Tell
+from regauge.driver.signals import Signal, wait_at_most
+from regauge.driver.slices import Memory, Pool, Writes, dropped, writes
+from regauge.kube import AlreadyExists, Conflict, Gone, KubeClient, NotFound
+from regauge.model import Object, read_documents
+from regauge.model.kinds import NODE, RESOURCE_SLICE
+
+RETRY_FIRST_S = 0.5
+RETRY_LAST_S = 30.0
+LOOK_AGAIN_S = 600.0
+
+# The gate behind each field that an API server may drop, for the message.
+_GATES = {
+    "allowMultipleAllocations": "DRAConsumableCapacity",
+    "taints": "DRADeviceTaints",
+    "consumesCounters": "DRAPartitionableDevices",
+    "bindingConditions": "DRADeviceBindingConditions",
+    "ints": "DRAListTypeAttributes",
+    "bools": "DRAListTypeAttributes",
+    "strings": "DRAListTypeAttributes",
+    "versions": "DRAListTypeAttributes",
+}
+
+
+class ApiPublisher:
+    """Slices at an API server. `settled` tells when what is published is what the fleet had at that version."""
+
+    def __init__(self, fleet: Fleet, pool: Pool, kube: KubeClient, clock: Clock, tell: Tell) -> None:
+        self._fleet = fleet
+        self._pool = pool
+        self._kube = kube
+        self._clock = clock
+        self._tell = tell
+        self._touched = Signal()
+        self._generation = 0
+        self._sent: dict[str, tuple[str, tuple[Object, ...]]] = {}
+        self._dropped: tuple[str, ...] = ()
+        self.settled = Signal()
+        self.published: frozenset[str] = frozenset()
+
+    async def run(self) -> None:
+        """Publish, and again whenever the devices or the slices change. Runs until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch())
+            tasks.create_task(self._follow_fleet())
+            await self._reconcile()
+
+    async def _follow_fleet(self) -> None:
+        seen = self._fleet.changed.version
+        while True:
+            seen = await self._fleet.changed.wait(seen)
+            self._touched.set()
+
+    async def _reconcile(self) -> None:
+        retry_s = RETRY_FIRST_S
+        while True:
+            seen = self._touched.version
+            try:
+                await self._publish()
+                retry_s, pause_s = RETRY_FIRST_S, LOOK_AGAIN_S
+            except (Conflict, AlreadyExists, NotFound, Gone):
+                pause_s = RETRY_FIRST_S  # somebody else was quicker: look again
+            except RegaugeError as error:
+                text = f"slices are not published: {error}; trying again in {retry_s:g} s"
+                self._tell(Notice("publish-failed", text, "error", self._pool.driver))
+                pause_s, retry_s = retry_s, min(retry_s * 2, RETRY_LAST_S)
+            await wait_at_most(self._touched, seen, self._clock, pause_s)
+
+    async def _publish(self) -> None:
+        devices = self._fleet.of(Stack.DRA)
+        if not self._pool.node_uid:
+            node = await self._kube.get(NODE, self._pool.node_name)
+            self._pool = Pool(self._pool.driver, self._pool.node_name, node["metadata"]["uid"])
+        plan = writes(self._pool, devices, await self._actual(), Memory(self._generation, self._sent))
+        self._generation = max(self._generation, plan.generation)
+        for slice_ in plan.creates:
+            self._remember(slice_, await self._kube.create(RESOURCE_SLICE, slice_))
+        for slice_ in plan.updates:
+            self._remember(slice_, await self._kube.update(RESOURCE_SLICE, slice_))
+        for slice_ in plan.deletes:
+            await self._kube.delete(RESOURCE_SLICE, slice_["metadata"]["name"], uid=slice_["metadata"]["uid"])
+        self._report(plan, devices)
+
+    async def _actual(self) -> Sequence[Object]:
+        found = await self._kube.list(RESOURCE_SLICE, field_selector=self._selector)
+        mine = (self._pool.driver, self._pool.node_name)
+        return [one for one in found.items if (one["spec"].get("driver"), one["spec"].get("nodeName")) == mine]
+
+    @property
+    def _selector(self) -> str:
+        return f"spec.driver={self._pool.driver},spec.nodeName={self._pool.node_name}"
+
+    def _report(self, plan: Writes, devices: Sequence[Device]) -> None:
+        self.published = frozenset(device.name for device in devices)
+        self.settled.set()
+        if plan:
+            count = len(plan.creates) + len(plan.updates)
+            text = f"{len(devices)} devices in {count} slices, generation {plan.generation}"
+            self._tell(Notice("published", text, about=self._pool.driver))
+
+    def _remember(self, sent: Object, stored: Object) -> None:
+        """A dropped field is told once, and is no reason to write the same again for ever."""
+        devices = tuple(sent["spec"].get("devices", ()))
+        self._sent[sent["metadata"]["name"]] = (stored["metadata"].get("resourceVersion", ""), devices)
+        lost = dropped(sent["spec"], stored.get("spec", {}))
+        if lost and lost != self._dropped:
+            gates = sorted({_GATES[name] for place in lost for name in place.split(".") if name in _GATES})
+            text = f"the API server dropped {', '.join(lost)}" + (f": gate {', '.join(gates)} is off" if gates else "")
+            self._tell(Notice("fields-dropped", text, "error", self._pool.driver))
+        self._dropped = lost
+
+    async def _watch(self) -> None:
+        """Wake the writer at each change of a slice that was not ours to make."""
+        pause_s = RETRY_FIRST_S
+        while True:
+            try:
+                start = (await self._kube.list(RESOURCE_SLICE, field_selector=self._selector)).resource_version
+                self._touched.set()
+                async for event in self._kube.watch(
+                    RESOURCE_SLICE, resource_version=start, field_selector=self._selector
+                ):
+                    pause_s = RETRY_FIRST_S
+                    generation = event.object.get("spec", {}).get("pool", {}).get("generation", 0)
+                    if event.type == "DELETED" or generation != self._generation:
+                        self._touched.set()
+            except RegaugeError as error:
+                self._tell(Notice("watch-failed", f"slices are not watched: {error}", "warning", self._pool.driver))
+                pause_s = min(pause_s * 2, RETRY_LAST_S)
+            await self._clock.sleep(pause_s)
+
+
+class FilePublisher:
+    """Slices in a file, as a List of objects. For nodes without an API server, and to look at."""
+
+    def __init__(self, fleet: Fleet, pool: Pool, files: Files, path: str, tell: Tell) -> None:
+        self._fleet = fleet
+        self._pool = pool
+        self._files = files
+        self._path = path
+        self._tell = tell
+        self.settled = Signal()
+        self.published: frozenset[str] = frozenset()
+
+    async def run(self) -> None:
+        """Write, and again whenever the devices change. Runs until it is cancelled."""
+        while True:
+            seen = self._fleet.changed.version
+            self._publish()
+            await self._fleet.changed.wait(seen)
+
+    def _publish(self) -> None:
+        devices = self._fleet.of(Stack.DRA)
+        actual = self._actual()
+        plan = writes(self._pool, devices, actual)
+        if plan:
+            items = sorted([*plan.creates, *plan.updates], key=lambda one: str(one["metadata"]["name"]))
+            document = {"apiVersion": "v1", "kind": "List", "items": items}
+            self._files.write(self._path, (pretty_json(document) + "\n").encode())
+            self._tell(Notice("published", f"{len(devices)} devices, generation {plan.generation}", about=self._path))
+        self.published = frozenset(device.name for device in devices)
+        self.settled.set()
+
+    def _actual(self) -> Sequence[Object]:
+        try:
+            data = self._files.read(self._path)
+        except FileNotFoundError:
+            return ()
+        try:
+            found = [document.object for document in read_documents(data, self._path)]
+        except InputError as error:
+            raise InputError(
+                f"the file of slices cannot be read: {error}",
+                where=Where(file=self._path),
+                fix="move it away; it is not overwritten",
+            ) from None
+        if any(one.get("kind") != RESOURCE_SLICE.kind for one in found):
+            raise InputError(
+                "it holds other things than ResourceSlices", where=Where(file=self._path), fix="give another file"
+            )
+        mine = (self._pool.driver, self._pool.node_name)
+        if any((one["spec"].get("driver"), one["spec"].get("nodeName")) != mine for one in found):
+            raise InputError(
+                "it holds slices of another driver or node", where=Where(file=self._path), fix="give another file"
+            )
+        return found

@@ -1,0 +1,40 @@
+"""Waiting for changes and for time in one breath, on the clock that the driver was given."""
+
+from __future__ import annotations
+
+import asyncio
+
+from regauge.base import Clock
+
+
+class Signal:
+    """Something that changes. Waiters wake at the next change after they looked; none is missed between two looks."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        self.version += 1
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        self._waiter = None
+
+    async def wait(self, seen: int) -> int:
+        """Come back with the present version once it is not `seen` any more."""
+        while self.version == seen:
+            if self._waiter is None or self._waiter.done():
+                self._waiter = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self._waiter})
+        return self.version
+
+
+async def wait_at_most(signal: Signal, seen: int, clock: Clock, duration_s: float) -> int:
+    """The same, but come back after `duration_s` at the latest. Returns the present version."""
+    waits = [asyncio.ensure_future(signal.wait(seen)), asyncio.ensure_future(clock.sleep(duration_s))]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return signal.version
