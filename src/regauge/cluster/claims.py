@@ -49,6 +49,7 @@ class ResourceClaimController:
         self._of_template: dict[Key, set[Key]] = {}
         self._owned: dict[str, set[Key]] = {}
         self._owner_of: dict[Key, str] = {}
+        self._made: dict[str, dict[str, str]] = {}
         self._deleted: dict[str, None] = {}
         self._finished_reserve = "claim-finished-user-hot-loop" in rules.quirks
         self._put_off: set[Key] = set()
@@ -122,6 +123,7 @@ class ResourceClaimController:
     def _remember_deleted(self, uid: str) -> None:
         """Pods that are known to be gone; their users are dropped without asking the API."""
         self._deleted[uid] = None
+        self._made.pop(uid, None)
         if len(self._deleted) > REMEMBERED_DELETED:
             del self._deleted[next(iter(self._deleted))]
 
@@ -168,7 +170,13 @@ class ResourceClaimController:
         return None
 
     def _generate(self, pod: Object, entry: Object) -> str:
-        """The name of the entry's claim, made now or by a run that was interrupted."""
+        """The name of the entry's claim, made now or by a run that was interrupted.
+
+        A claim that this run has made and somebody has deleted is not made again, as upstream remembers what it made.
+        """
+        made = self._made.setdefault(pod["metadata"]["uid"], {})
+        if entry["name"] in made:
+            return made[entry["name"]]
         for key in sorted(self._owned.get(pod["metadata"]["uid"], ())):
             claim = self._api.find(RESOURCE_CLAIM, key[1], key[0])
             annotations = claim["metadata"].get("annotations") or {} if claim is not None else {}
@@ -183,6 +191,7 @@ class ResourceClaimController:
             raise ClaimTrouble(f"pod {metadata['namespace']}/{metadata['name']}, {text}") from error
         key = _key(claim)
         self._index_claim(key, claim, False)
+        made[entry["name"]] = key[1]
         return key[1]
 
     def _create(self, pod: Object, entry: Object) -> Object:

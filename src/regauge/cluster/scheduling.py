@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from regauge.allocator import Selectors
 from regauge.base import Clock, Randomness, RegaugeError
 from regauge.cluster.port import ClusterApi, Key
 from regauge.cluster.scheduling_binding import PRE_BIND, Binder, BindingTrouble
@@ -65,7 +64,6 @@ class SchedulingLoop:
         clock: Clock,
         random: Randomness,
         rules: Rules,
-        selectors: Selectors,
         *,
         recorder: ClusterApi | None = None,
         binding_timeout_s: float = BINDING_TIMEOUT_S,
@@ -76,7 +74,7 @@ class SchedulingLoop:
         self._random = random
         self._rules = rules
         self._queue = SchedulingQueue()
-        self._view = SchedulerView(State(rules, selectors), self._queue, self._abandon)
+        self._view = SchedulerView(State(rules), self._queue, self._abandon)
         self.state = self._view.state
         self.state.binding_timeout_s = binding_timeout_s
         self._timeout_s = binding_timeout_s
@@ -218,21 +216,19 @@ class SchedulingLoop:
         """Are the devices ready? Looked at every 5 s until the time is over."""
         now_s = self._clock.now_s()
         claims = self._claims(binding)
-        trouble = _device_trouble(claims, now_s, self._timeout_s)
+        over = binding.deadline_s is not None and now_s >= binding.deadline_s
+        late = "device binding timeout: context deadline exceeded" if over else ""
+        trouble = late or _device_trouble(claims, now_s, self._timeout_s)
+        if not trouble and not all(is_ready(claim) is True for claim in claims):
+            binding.due_s = min(now_s + BINDING_CHECK_S, binding.deadline_s or now_s + BINDING_CHECK_S)
+            return
+        self._pending.pop(binding.waiting.key, None)
         try:
             if trouble:
                 raise BindingTrouble(PRE_BIND + trouble)
-            if all(is_ready(claim) is True for claim in claims):
-                self._pending.pop(binding.waiting.key, None)
-                self._finish(binding)
-                return
-            if binding.deadline_s is not None and now_s >= binding.deadline_s:
-                raise BindingTrouble(f"{PRE_BIND}device binding timeout: context deadline exceeded")
+            self._finish(binding)
         except BindingTrouble as error:
-            self._pending.pop(binding.waiting.key, None)
             self._give_up(binding, str(error))
-            return
-        binding.due_s = min(now_s + BINDING_CHECK_S, binding.deadline_s or now_s + BINDING_CHECK_S)
 
     def _finish(self, binding: Binding) -> None:
         pod, node = binding.pod, binding.outcome.node

@@ -187,13 +187,11 @@ class Binder:
                 yield claim
 
     def _release(self, claim: Object, pod: Pod) -> None:
-        body = {
-            "metadata": {"uid": claim["metadata"]["uid"]},
-            "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
-        }
+        users = [user for user in claim["status"]["reservedFor"] if user.get("uid") != pod.metadata.uid]
+        body = {"metadata": {"uid": claim["metadata"]["uid"]}, "status": {"reservedFor": users or None}}
         name, namespace = claim["metadata"]["name"], pod.metadata.namespace
         try:
-            self._api.patch(RESOURCE_CLAIM, name, body, namespace, patch_type="strategic", subresource="status")
+            self._api.patch(RESOURCE_CLAIM, name, body, namespace, subresource="status")
         except RegaugeError:
             return
 

@@ -24,7 +24,6 @@ from regauge.allocator import (
     Outcome,
     PoolId,
     Problem,
-    Selectors,
     Unsupported,
     Usage,
     compile_claims,
@@ -32,6 +31,7 @@ from regauge.allocator import (
     solve,
     view,
 )
+from regauge.cel import DeviceSelectors, Environment
 from regauge.model.core import Node
 from regauge.model.resource import (
     AllocationResult,
@@ -81,12 +81,21 @@ class _Holding(NamedTuple):
     allocation: AllocationResult
 
 
-class Devices:
-    """The devices of the cluster under `rules`. `selectors` compiles their CEL."""
+def stored_environment(rules: Rules) -> Environment:
+    """What expressions may use that the API server has stored."""
+    return Environment(
+        minor=int(rules.minor.partition(".")[2]),
+        list_attributes=rules.on("DRAListTypeAttributes"),
+        consumable_capacity=rules.on("DRAConsumableCapacity"),
+    )
 
-    def __init__(self, rules: Rules, selectors: Selectors) -> None:
+
+class Devices:
+    """The devices of the cluster under `rules`."""
+
+    def __init__(self, rules: Rules) -> None:
         self._settings = settings_of(rules)
-        self._selectors = selectors
+        self._selectors = DeviceSelectors(stored_environment(rules))
         self._rules_taint = rules.on("DRADeviceTaintRules") and rules.on("DRADeviceTaints")
         shared = not isinstance(self._settings, Unsupported) and self._settings.consumable_capacity
         self._usage = Usage(shared_devices=shared)

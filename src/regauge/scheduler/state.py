@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from regauge.allocator import Selectors
 from regauge.model import ObjectMeta, Snapshot, document_view
 from regauge.model.core import Node, Pod
 from regauge.model.kinds import DEVICE_TAINT_RULE, NAMESPACE
@@ -31,13 +30,13 @@ class State:
     `now_s` (seconds since 1970) is only asked for whether devices took too long to get ready for binding.
     """
 
-    def __init__(self, rules: Rules, selectors: Selectors) -> None:
+    def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.nodes: dict[str, NodeInfo] = {}
         self.pods: dict[Key, PodInfo] = {}
         self.claims: dict[Key, ResourceClaim] = {}
         self.resolver = ClassResolver()
-        self.devices = Devices(rules, selectors)
+        self.devices = Devices(rules)
         self.start = 0
         self.now_s = 0.0
         self.binding_timeout_s = BINDING_TIMEOUT_S
@@ -50,9 +49,9 @@ class State:
         self._users: dict[Key, set[str]] = {}
 
     @classmethod
-    def of(cls, snapshot: Snapshot, rules: Rules, selectors: Selectors) -> State:
+    def of(cls, snapshot: Snapshot, rules: Rules) -> State:
         """The state of a snapshot. Raises `InputError` for an object that cannot be read."""
-        state = cls(rules, selectors)
+        state = cls(rules)
         for document in snapshot.documents(NAMESPACE):
             state.put_namespace(document.name, document.object.get("metadata", {}).get("labels") or {})
         for node in sorted(snapshot.nodes, key=lambda item: item.metadata.name):
