@@ -249,4 +249,6 @@ def _differs(old: Object, new: Object) -> bool:
     """Whether a pod's object changed in what makes the kubelet look at the pod: not in its status."""
     before, now = old["metadata"], new["metadata"]
     keys = ("labels", "annotations", "deletionTimestamp", "deletionGracePeriodSeconds")
-    return old.get("spec") != new.get("spec") or any((before.get(key) or None) != (now.get(key) or None) for key in keys)
+    return old.get("spec") != new.get("spec") or any(
+        (before.get(key) or None) != (now.get(key) or None) for key in keys
+    )

@@ -147,6 +147,8 @@ class PodWorker:
 
     async def _sync(self) -> float | None:
         """One look at the pod. The seconds until the next one, or None when the pod is at its end."""
+        if plan(self.pod, self.records, self._node.clock.now_s()).terminal:
+            return None
         written = self._report()
         timings = self._node.options.timings
         if not self._sandbox and not await self._prepare():
