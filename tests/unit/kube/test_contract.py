@@ -372,3 +372,17 @@ def test_a_watch_from_too_long_ago_is_gone(make: Any, tmp_path: Path) -> None:
         asyncio.run(scenario())
     finally:
         monkey.undo()
+
+
+def test_pages_are_followed_at_one_moment(run: Callable[[Body], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regauge.kube.http.PAGE_SIZE", 2)
+
+    async def body(client: KubeClient) -> None:
+        for number in range(5):
+            labels = {"page": "yes"}
+            metadata = {"name": f"p{number}", "namespace": SPACE, "labels": labels}
+            await client.create(CONFIG_MAP, {"metadata": metadata})
+        found = await client.list(CONFIG_MAP, SPACE, label_selector="page=yes")
+        assert [item["metadata"]["name"] for item in found.items] == [f"p{number}" for number in range(5)]
+
+    run(body)
