@@ -36,15 +36,15 @@ def solve(
     """
     if isinstance(node_view, Abort):
         return node_view
-    table = Table(problem, node_view)
-    attempt = Attempt(table, usage)
+    table = Table(problem, node_view, usage)
+    attempt = Attempt(table)
     search: Search | None = None
     bound: Bound | None = None
     try:
-        search = Search(table, attempt, admit(table, attempt))
+        search = Search(table, attempt, admit(table))
         verdict = search.run(min(budget, _SOON))
         if verdict is Verdict.STOPPED and budget > _SOON:
-            search = _anew(search, usage)
+            search = _anew(search)
             bound = first_bound(table, search.attempt, search.everything) if search.guide is not None else None
             verdict = search.run(budget) if bound is None else Verdict.NOTHING
     except Aborted as error:
@@ -58,9 +58,9 @@ def solve(
     return NoFit(bound, search.steps)
 
 
-def _anew(search: Search, usage: Usage) -> Search:
+def _anew(search: Search) -> Search:
     """The same search from its beginning, with a guide if one can be had."""
-    attempt = Attempt(search.table, usage)
+    attempt = Attempt(search.table)
     guide = Guide(search.table, attempt) if can_guide(search.table) else None
     return Search(search.table, attempt, search.everything, guide)
 

@@ -56,7 +56,7 @@ def _candidates(table: Table, attempt: Attempt, slot: Slot, everything: dict[int
     wanted = everything[slot.index] if slot.mode == ALL else range(len(table.view.devices))
     constraints = table.problem.claims[slot.claim].constraints
     for device in wanted:
-        if attempt.in_use[device] and not slot.admin:
+        if not slot.admin and table.in_use(device):
             continue
         cell = table.cell(slot, device)
         if isinstance(cell, str):
@@ -85,7 +85,7 @@ def admissible(table: Table, attempt: Attempt, slot: Slot, device: int) -> bool:
             return False
     if not table.settings.consumable_capacity:
         return True
-    return table.demand(slot, device).fits(attempt.used(device), {})
+    return table.demand(slot, device).fits(table.used(device), {})
 
 
 def _bound(table: Table, attempt: Attempt, needs: list[_Need]) -> Bound | None:

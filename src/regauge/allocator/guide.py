@@ -96,7 +96,7 @@ class Guide:
     def _description(self, device: int) -> Hashable:
         """All that the search can see of a device, for every slot."""
         entry, attempt, table = self.table.view.devices[device], self.attempt, self.table
-        parts: list[Hashable] = [attempt.in_use[device], entry.multiple, attempt.ready(device)]
+        parts: list[Hashable] = [table.in_use(device), entry.multiple, attempt.ready(device)]
         for slot in self.slots:
             cell = table.cell(slot, device)
             parts.append(cell)
@@ -109,7 +109,7 @@ class Guide:
             plan = table.problem.claims[slot.claim]
             parts.extend(table.value(slot, device, plan.constraints[place].attribute) for place in slot.constraints)
         if table.settings.consumable_capacity:
-            parts.append(tuple(sorted(attempt.used(device).items())))
+            parts.append(tuple(sorted(table.used(device).items())))
         if entry.consumes_any:
             groups = tuple((one.counter_set, one.compatibility_groups) for one in entry.view.consumes_counters)
             parts.append((table.view.pool_of[device], entry.consumes, groups, attempt.shared_already(device)))
@@ -141,9 +141,9 @@ class Guide:
     @cached_property
     def _usable(self) -> list[list[bool]]:
         """For each slot, the devices it might take."""
-        cell, in_use = self.table.cell, self.attempt.in_use
+        cell, in_use = self.table.cell, self.table.in_use
         return [
-            [cell(slot, device) is not False and (slot.admin or not in_use[device]) for device in range(self.size)]
+            [cell(slot, device) is not False and (slot.admin or not in_use(device)) for device in range(self.size)]
             for slot in self.slots
         ]
 
@@ -173,7 +173,7 @@ class Guide:
         table, plan = self.table, self.table.problem.claims[slot.claim]
         if table.tainted(slot, device) is not None or not self.attempt.ready(device):
             return False
-        if table.settings.consumable_capacity and not table.demand(slot, device).fits(self.attempt.used(device), {}):
+        if table.settings.consumable_capacity and not table.demand(slot, device).fits(table.used(device), {}):
             return False
         values = (table.value(slot, device, plan.constraints[place].attribute) for place in slot.constraints)
         return all(value is not None for value in values)

@@ -61,7 +61,7 @@ class _ClaimDone:
 _Frame = _Picking | _Alternatives | _ClaimDone
 
 
-def admit(table: Table, attempt: Attempt) -> dict[int, list[int]]:
+def admit(table: Table) -> dict[int, list[int]]:
     """What upstream checks before it searches; the devices of every slot that wants all. Raises `Aborted`."""
     everything: dict[int, list[int]] = {}
     for claim in table.problem.claims:
@@ -74,7 +74,7 @@ def admit(table: Table, attempt: Attempt) -> dict[int, list[int]]:
                 if slot.fault:
                     raise Aborted(slot.fault)
                 if slot.mode == ALL:
-                    everything[slot.index] = _all_devices(table, attempt, slot)
+                    everything[slot.index] = _all_devices(table, slot)
                 size = len(everything[slot.index]) if slot.mode == ALL else slot.count
                 least = size if least is None else min(least, size)
             text = over_limit(claim.label, request.name, least or 0, total)
@@ -88,7 +88,7 @@ def admit(table: Table, attempt: Attempt) -> dict[int, list[int]]:
     return everything
 
 
-def _all_devices(table: Table, attempt: Attempt, slot: Slot) -> list[int]:
+def _all_devices(table: Table, slot: Slot) -> list[int]:
     label = table.problem.claims[slot.claim].label
     devices: list[int] = []
     for place, pool in enumerate(table.view.pools):
@@ -102,20 +102,18 @@ def _all_devices(table: Table, attempt: Attempt, slot: Slot) -> list[int]:
             cell = table.cell(slot, device)
             if isinstance(cell, str):
                 raise Aborted(cell)
-            if cell and (not table.settings.consumable_capacity or _suffices(table, attempt, slot, device)):
+            if cell and (not table.settings.consumable_capacity or _suffices(table, slot, device)):
                 devices.append(device)
     return devices
 
 
-def _suffices(table: Table, attempt: Attempt, slot: Slot, device: int) -> bool:
+def _suffices(table: Table, slot: Slot, device: int) -> bool:
     """Whether the device counts for a slot that wants all: only its size matters, except before 1.37."""
     wanted = table.demand(slot, device)
     if wanted.error:
-        if wanted.fatal:
-            raise Aborted(wanted.error)
-        raise Aborted(attempt.capacity_error(slot, table.view.devices[device].id.device, wanted))
+        raise Aborted(table.capacity_error(slot, table.view.devices[device].id.device, wanted))
     if table.settings.quirk("all-leaves-out-partly-used"):
-        return wanted.fits(attempt.used(device), {})
+        return wanted.fits(table.used(device), {})
     return wanted.fits({}, {})
 
 

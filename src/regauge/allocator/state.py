@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from regauge.allocator.capacity import Demand
 from regauge.allocator.constraints import State, state_of
 from regauge.allocator.counters import Counters, Groups
 from regauge.allocator.problem import Slot
 from regauge.allocator.table import Table
-from regauge.allocator.usage import Usage
 from regauge.allocator.values import Value
 from regauge.model import Quantity
 
@@ -38,19 +36,13 @@ class Pick(NamedTuple):
 class Attempt:
     """The mutable state of one search on one node."""
 
-    def __init__(self, table: Table, usage: Usage) -> None:
+    def __init__(self, table: Table) -> None:
         self.table = table
         self.settings = table.settings
         view = table.view
         self.view = view
         self.devices = view.devices
-        self.usage = usage
-        held = [usage.of_pool(pool.id) for pool in view.pools]
-        self.in_use = [
-            entry.id.device in held[place].whole for entry, place in zip(view.devices, view.pool_of, strict=True)
-        ]
-        self._held = held
-        self.counters = Counters(view, usage, table.settings)
+        self.counters = Counters(view, table.usage, table.settings)
         self.taken = [0] * len(view.devices)
         self.chosen: dict[int, dict[str, int]] = {}
         self.states: list[list[State]] = [
@@ -58,7 +50,6 @@ class Attempt:
         ]
         self.sizes = [0] * len(table.problem.claims)
         self.picks: list[Pick] = []
-        self._used: dict[int, dict[str, int]] = {}
 
     # -- questions
 
@@ -66,33 +57,17 @@ class Attempt:
         """Whether the device is in use, as far as that matters for the slot."""
         if slot.admin:
             return bool(self.taken[device] >> slot.claim & 1)
-        return self.in_use[device] or self.taken[device] != 0
-
-    def used(self, device: int) -> dict[str, int]:
-        """What allocated claims consume of the device's capacities."""
-        known = self._used.get(device)
-        if known is None:
-            found = self._held[self.view.pool_of[device]].consumed(self.devices[device].id.device)
-            known = self._used[device] = found or {}
-        return known
-
-    def demand(self, slot: Slot, device: int) -> Demand:
-        """What the slot takes of the device. Raises `Aborted` where that cannot be computed."""
-        wanted = self.table.demand(slot, device)
-        if wanted.error:
-            if wanted.fatal:
-                raise Aborted(wanted.error)
-            raise Aborted(self.capacity_error(slot, str(self.devices[device].id), wanted))
-        return wanted
-
-    def capacity_error(self, slot: Slot, device: str, wanted: Demand) -> str:
-        claim = self.table.problem.claims[slot.claim].label
-        return f"claim {claim}, request {slot.own_name}: checking capacity for device {device}: {wanted.error}"
+        return self.taken[device] != 0 or self.table.in_use(device)
 
     def roomy(self, slot: Slot, device: int) -> bool:
-        """Whether the device's capacities suffice, beside what is used and chosen."""
+        """Whether the device's capacities suffice, beside what is used and chosen. Raises `Aborted`."""
         chosen = self.chosen.get(device)
-        return self.demand(slot, device).fits(self.used(device), chosen or {})
+        if chosen is not None:
+            return self.table.demand(slot, device).fits(self.table.used(device), chosen)
+        room = self.table.room(slot, device)
+        if isinstance(room, str):
+            raise Aborted(room)
+        return room
 
     # -- changes
 
@@ -156,7 +131,7 @@ class Attempt:
 
     def shared_already(self, device: int) -> bool:
         """Whether the device has a share already, so that a further one does not pay its counters again."""
-        held, name = self._held[self.view.pool_of[device]], self.devices[device].id.device
+        held, name = self.table.held[self.view.pool_of[device]], self.devices[device].id.device
         if held.consumed(name) is not None or device in self.chosen:
             return True
         return held.shared(name) and not self.settings.quirk("plain-shares-pay-counters")
@@ -189,11 +164,10 @@ class Attempt:
         before: dict[str, int] | None = None
         consumed: tuple[tuple[str, Quantity], ...] = ()
         if self.settings.consumable_capacity:
-            wanted = self.demand(slot, device)
-            before = self.chosen.get(device)
-            if not wanted.fits(self.used(device), before or {}):
+            if not self.roomy(slot, device):
                 return False
             if multiple:
+                wanted, before = self.table.demand(slot, device), self.chosen.get(device)
                 now = dict(before or {})
                 for name, amount, _ in wanted.amounts:
                     now[name] = now.get(name, 0) + amount

@@ -7,6 +7,7 @@ from regauge.allocator.inventory import DeviceEntry
 from regauge.allocator.nodes import SelectorError, node_matches
 from regauge.allocator.pools import NodeView
 from regauge.allocator.problem import Check, Problem, Slot
+from regauge.allocator.usage import Usage
 from regauge.allocator.values import Value, static_value, value_of
 from regauge.model.resource import DeviceTaint, DeviceToleration
 
@@ -21,10 +22,13 @@ _PREVENTING = ("NoExecute", "NoSchedule")
 class Table:
     """The answers for one problem on one node. A cell is True, False, or the text of the error upstream reports."""
 
-    def __init__(self, problem: Problem, view: NodeView) -> None:
+    def __init__(self, problem: Problem, view: NodeView, usage: Usage) -> None:
         self.settings = problem.settings
         self.problem = problem
         self.view = view
+        self.usage = usage
+        self.held = [usage.of_pool(pool.id) for pool in view.pools]
+        self._used: dict[int, dict[str, int]] = {}
         size = len(view.devices)
         self._cells: list[list[Cell | None]] = [[None] * size for _ in problem.slots]
         self._demands: list[dict[int, Demand]] = [{} for _ in problem.slots]
@@ -49,6 +53,34 @@ class Table:
         if known is None:
             known = self._cells[slot.index][device] = self._selectable(slot, self.view.devices[device])
         return known
+
+    def in_use(self, device: int) -> bool:
+        """Whether a claim holds the whole device."""
+        return self.view.devices[device].id.device in self.held[self.view.pool_of[device]].whole
+
+    def used(self, device: int) -> dict[str, int]:
+        """What allocated claims consume of the device's capacities, in billionths."""
+        known = self._used.get(device)
+        if known is None:
+            found = self.held[self.view.pool_of[device]].consumed(self.view.devices[device].id.device)
+            known = self._used[device] = found or {}
+        return known
+
+    def room(self, slot: Slot, device: int) -> Cell:
+        """Whether the device's capacities suffice beside what is used, or the error upstream reports."""
+        if slot.capacity is None and not self.used(device) and _plain(self.view.devices[device]):
+            return True
+        wanted = self.demand(slot, device)
+        if wanted.error:
+            return self.capacity_error(slot, str(self.view.devices[device].id), wanted)
+        return wanted.fits(self.used(device), {})
+
+    def capacity_error(self, slot: Slot, device: str, wanted: Demand) -> str:
+        """The text in which upstream reports that it cannot compute a demand."""
+        if wanted.fatal:
+            return wanted.error
+        claim = self.problem.claims[slot.claim].label
+        return f"claim {claim}, request {slot.own_name}: checking capacity for device {device}: {wanted.error}"
 
     def demand(self, slot: Slot, device: int) -> Demand:
         """What the slot takes of the device's capacities."""
@@ -121,6 +153,14 @@ class Table:
             return f"{check.label}: CEL runtime error: {known}"
         hint = _HINT if "no such key:" in known else ""
         return f"{check.label} on device {entry.id}: CEL runtime error: {known}{hint}"
+
+
+def _plain(entry: DeviceEntry) -> bool:
+    """Whether a request that says nothing of capacities surely gets the whole device: no policy, nothing negative."""
+    return all(
+        item.request_policy is None and isinstance(item.value, str) and not item.value.startswith("-")
+        for item in entry.view.capacity.values()
+    )
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
