@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,7 @@ class OciRuntime:
         self._options = options
         self._cdi = SpecDirectories(files, cdi_directories)
         self._children = Children(clock, options.directory)
+        self._swept = False
 
     @property
     def version(self) -> str:
@@ -62,11 +64,13 @@ class OciRuntime:
             raise StartFailed(
                 CREATE_ERROR, f"container {request.name} names no command, and the oci runtime has no images"
             )
+        await self._sweep()
         now_s = self._clock.now_s()
         id_ = container_id(request, now_s)
         spec = create_spec(request, id_, self._cdi.read, self._host, _base(id_, self._options.cgroups))
         spec["process"]["env"] = _with_path(spec["process"].get("env", []))
         spec["process"].setdefault("cwd", "/")
+        spec["process"]["args"] = [*_dies_with_its_monitor(), *spec["process"]["args"]]
         state = ContainerState(id_, request, spec, now_s)
         place = self._children.place(id_)
         try:
@@ -107,6 +111,16 @@ class OciRuntime:
             if state.running:
                 await self._delete(state.id)
         await self._children.close()
+
+    async def _sweep(self) -> None:
+        """Once: remove what a killed run left in the directory, containers with their cgroups first."""
+        if self._swept:
+            return
+        self._swept = True
+        left = sorted(os.listdir(self._root)) if os.path.isdir(self._root) else []
+        for id_ in left:
+            await self._delete(id_)
+            self._children.discard(id_)
 
     @property
     def _root(self) -> str:
@@ -165,6 +179,15 @@ def _base(id_: str, cgroups: bool) -> dict[str, Any]:
         "mounts": mounts,
         "linux": linux,
     }
+
+
+def _dies_with_its_monitor() -> list[str]:
+    """A prefix for the container's command: the kernel kills the container when the low-level runtime is killed.
+
+    Without setpriv on this machine a container can outlive a killed cluster until the next start removes it.
+    """
+    setpriv = shutil.which("setpriv", path=DEFAULT_PATH)
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv is not None else []
 
 
 def _with_path(env: list[str]) -> list[str]:
