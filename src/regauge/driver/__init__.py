@@ -1,6 +1,7 @@
 """The node driver: one description of devices, served through the device plugin API and through DRA from one process.
 
-`regauge.driver.kinds` holds the kinds of devices and the interface to write one; it is imported by name.
+`regauge.driver.kinds` holds the kinds of devices and the interface to write one, `regauge.driver.live` runs the driver on
+the machine; both are imported by name.
 """
 
 from regauge.driver.config import read_description

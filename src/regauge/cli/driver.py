@@ -1,0 +1,82 @@
+"""`regauge driver`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regauge.driver import Notice
+
+
+class LogFormat(StrEnum):
+    """What `--log` takes."""
+
+    text = "text"
+    json = "json"
+
+
+def command(
+    config: Annotated[str, typer.Option("--config", metavar="FILE", help="The description of devices.")],
+    kubelet_dir: Annotated[
+        str, typer.Option("--kubelet-dir", metavar="DIR", help="The kubelet's directory.")
+    ] = "/var/lib/kubelet",
+    api: Annotated[str | None, typer.Option("--api", metavar="unix:PATH", help="API server on a unix socket.")] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig of the API server.")
+    ] = None,
+    slices_file: Annotated[
+        str | None,
+        typer.Option("--slices-file", metavar="FILE", help="Write ResourceSlices here; there is no API server."),
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="NAME", envvar="NODE_NAME", help="Default: the host's name.")
+    ] = None,
+    cdi_dir: Annotated[
+        str, typer.Option("--cdi-dir", metavar="DIR", help="Where CDI specs are written.")
+    ] = "/var/run/cdi",
+    log: Annotated[LogFormat, typer.Option("--log", help="How to tell what happens, on stderr.")] = LogFormat.text,
+) -> None:
+    """Serve the devices of one description to pods: some by the Device Plugin API, some by claims (DRA).
+
+    The description says for each device which stack has it. It is read again when it changes; a device goes to the other
+    stack once no pod holds it. Without --api, --kubeconfig and --slices-file the current kubeconfig, or the service
+    account of the pod, is used. Stop it with SIGTERM; kill it whenever you like.
+
+    \b
+    regauge driver --config devices.yaml
+    regauge driver --config devices.yaml --kubelet-dir ./k --slices-file s.json --cdi-dir ./cdi
+    """
+    import asyncio
+    import socket
+
+    from regauge.driver.live import Settings, serve
+
+    settings = Settings(
+        config=config,
+        node_name=node or socket.gethostname().lower(),
+        kubelet_dir=kubelet_dir,
+        cdi_dir=cdi_dir,
+        api=api,
+        kubeconfig=kubeconfig,
+        slices_file=slices_file,
+    )
+    asyncio.run(serve(settings, _json if log is LogFormat.json else _text))
+
+
+def _text(notice: Notice) -> None:
+    from regauge.cli.output import plain, say
+
+    about = f"{notice.about}: " if notice.about else ""
+    say(plain(f"{notice.level}: {notice.code}: {about}{notice.text}"))
+
+
+def _json(notice: Notice) -> None:
+    import dataclasses
+
+    from regauge.base import canonical_json
+    from regauge.cli.output import say
+
+    say(canonical_json(dataclasses.asdict(notice)).decode())

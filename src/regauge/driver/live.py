@@ -1,0 +1,91 @@
+"""The driver on the machine's own ports: unix sockets, files, clock, and an API server over HTTP.
+
+`regauge.driver.live` is imported by name; nothing else in this room touches the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from dataclasses import dataclass
+
+from regauge.base import InputError, Where
+from regauge.cdi.directory import RealHost
+from regauge.driver.notices import Tell
+from regauge.driver.process import Options, run
+from regauge.host import RealClock, RealFiles
+from regauge.kube import KubeClient
+from regauge.kube.config import Connection, load_connection
+from regauge.kube.http import HttpClient
+from regauge.pluginapi.wire import WireNet
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line says. `api` is "unix:PATH"; without it and `kubeconfig` slices go to `slices_file`."""
+
+    config: str
+    node_name: str
+    kubelet_dir: str
+    cdi_dir: str
+    api: str | None = None
+    kubeconfig: str | None = None
+    slices_file: str | None = None
+
+
+async def serve(settings: Settings, tell: Tell) -> None:
+    """Runs until SIGTERM or SIGINT. Raises `InputError` for what a user must mend."""
+    files = RealFiles()
+    options = Options(
+        config=os.path.abspath(settings.config),
+        node_name=settings.node_name,
+        host=RealHost(),
+        boot_id=_boot_id(files),
+        kubelet_dir=_existing(settings.kubelet_dir),
+        cdi_dir=os.path.abspath(settings.cdi_dir),
+        slices_file=None if settings.slices_file is None else os.path.abspath(settings.slices_file),
+    )
+    kube = _client(settings)
+    task = asyncio.ensure_future(run(options, WireNet(), kube, files, RealClock(), tell))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+    finally:
+        if kube is not None:
+            await kube.close()
+
+
+def _client(settings: Settings) -> KubeClient | None:
+    if settings.api is not None:
+        if not settings.api.startswith("unix:/"):
+            raise InputError(
+                f"--api is {settings.api!r}", fix="say unix:/PATH of the API server's socket, or use --kubeconfig FILE"
+            )
+        return HttpClient(Connection(server=settings.api))
+    if settings.slices_file is not None and settings.kubeconfig is None:
+        return None
+    return HttpClient(load_connection(os.environ, kubeconfig=settings.kubeconfig or "", home=os.path.expanduser("~")))
+
+
+def _existing(path: str) -> str:
+    if not os.path.isdir(path):
+        raise InputError(
+            "the kubelet's directory does not exist",
+            where=Where(file=path),
+            fix="say --kubelet-dir DIR; on a node it is /var/lib/kubelet",
+        )
+    return os.path.abspath(path)
+
+
+def _boot_id(files: RealFiles) -> str:
+    try:
+        return files.read(BOOT_ID).decode().strip()
+    except OSError:
+        return ""
