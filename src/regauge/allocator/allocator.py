@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from regauge.allocator.bounds import first_bound
-from regauge.allocator.guide import Guide, can_guide
+from regauge.allocator.decisions import Decisions
 from regauge.allocator.inventory import Inventory
-from regauge.allocator.outcome import Abort, Bound, Exhausted, NoFit, Outcome, Unsupported
+from regauge.allocator.outcome import Abort, Outcome, Unsupported
 from regauge.allocator.pools import NodeView, view
 from regauge.allocator.problem import Problem, compile_claims
-from regauge.allocator.results import results_of
-from regauge.allocator.search import Search, Verdict, admit
+from regauge.allocator.results import Solution, outcome_of
 from regauge.allocator.selecting import Selectors, selectors_of
 from regauge.allocator.settings import Settings, settings_of
-from regauge.allocator.state import Aborted, Attempt
+from regauge.allocator.solving import find
 from regauge.allocator.table import Table
 from regauge.allocator.usage import Usage
 from regauge.base import Randomness
@@ -23,8 +21,6 @@ from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 from regauge.model.rules import Rules
 
 DEFAULT_BUDGET = 200_000
-_SOON = 200
-_INVALID_POOLS = "invalid resource pools were encountered"
 
 
 def solve(
@@ -36,33 +32,8 @@ def solve(
     """
     if isinstance(node_view, Abort):
         return node_view
-    table = Table(problem, node_view, usage)
-    attempt = Attempt(table)
-    search: Search | None = None
-    bound: Bound | None = None
-    try:
-        search = Search(table, attempt, admit(table))
-        verdict = search.run(min(budget, _SOON))
-        if verdict is Verdict.STOPPED and budget > _SOON:
-            search = _anew(search)
-            bound = first_bound(table, search.attempt, search.everything) if search.guide is not None else None
-            verdict = search.run(budget) if bound is None else Verdict.NOTHING
-    except Aborted as error:
-        return Abort(str(error), steps=search.steps if search else 0)
-    if verdict is Verdict.STOPPED:
-        return Exhausted(search.steps)
-    if verdict is Verdict.FOUND:
-        return results_of(search, randomness)
-    if node_view.invalid:
-        return Abort(_INVALID_POOLS, on_node=True, steps=search.steps)
-    return NoFit(bound, search.steps)
-
-
-def _anew(search: Search) -> Search:
-    """The same search from its beginning, with a guide if one can be had."""
-    attempt = Attempt(search.table)
-    guide = Guide(search.table, attempt) if can_guide(search.table) else None
-    return Search(search.table, attempt, search.everything, guide)
+    found = find(Table(problem, node_view, usage), budget)
+    return outcome_of(found, problem, node_view, randomness) if isinstance(found, Solution) else found
 
 
 class Allocator:
@@ -114,7 +85,5 @@ class Allocator:
         problem = self.compile(claims)
         if isinstance(problem, Unsupported):
             return {node.metadata.name: problem for node in nodes}
-        return {
-            node.metadata.name: solve(problem, self.view(node), self.usage, self.randomness, self.budget)
-            for node in nodes
-        }
+        decisions = Decisions(problem, self.usage, self.randomness, self.budget)
+        return {node.metadata.name: decisions.on(self.view(node)) for node in nodes}

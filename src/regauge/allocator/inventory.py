@@ -86,6 +86,17 @@ class SliceEntry:
         return any(device.binding_conditions for device in self.view.spec.devices)
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether each device can be judged alone, by its own values and whether it is in use."""
+        spec = self.view.spec
+        several = spec.node_selector is not None and len(spec.node_selector.node_selector_terms) > 1
+        if spec.per_device_node_selection or spec.skip_node_operations or several:
+            return False
+        return not any(
+            one.consumes_counters or one.allow_multiple_allocations or one.binds_to_node for one in spec.devices
+        )
+
+    @cached_property
     def counters(self) -> tuple[tuple[str, dict[str, int]], ...]:
         """The shared counter sets: name, and each counter's value in billionths."""
         return tuple(

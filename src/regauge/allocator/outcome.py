@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from regauge.model.resource import AllocationResult
@@ -19,12 +20,27 @@ class Bound:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Fit:
-    """One allocation result for each claim, in the order of the claims. `steps`: how far the search went."""
+    """One allocation result for each claim, in the order of the claims. `steps`: how far the search went.
 
-    results: tuple[AllocationResult, ...]
-    steps: int = 0
+    The results are written when they are first asked for: of thousands of nodes only one is chosen.
+    """
+
+    __slots__ = ("_make", "_results", "steps")
+
+    def __init__(self, make: Callable[[], tuple[AllocationResult, ...]], steps: int = 0) -> None:
+        self._make = make
+        self._results: tuple[AllocationResult, ...] | None = None
+        self.steps = steps
+
+    @property
+    def results(self) -> tuple[AllocationResult, ...]:
+        if self._results is None:
+            self._results = self._make()
+        return self._results
+
+    def __repr__(self) -> str:
+        return f"Fit({self.results!r}, steps={self.steps})"
 
 
 @dataclass(frozen=True, slots=True)

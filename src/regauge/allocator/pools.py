@@ -6,6 +6,7 @@ Source: GatherPools in k8s.io/dynamic-resource-allocation/structured/internal/*/
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from regauge.allocator.inventory import CounterKey, DeviceEntry, Inventory, SliceEntry
 from regauge.allocator.nodes import SelectorError, node_matches
@@ -39,7 +40,7 @@ class PoolView:
         return any(one.has_binding_conditions for one in self.slices)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeView:
     """What one node offers: its pools in search order, and the devices of the usable ones, in search order.
 
@@ -52,6 +53,17 @@ class NodeView:
     devices: tuple[DeviceEntry, ...]
     pool_of: tuple[int, ...]
     stale: tuple[PoolId, ...] = ()
+
+    @cached_property
+    def shape(self) -> tuple[object, ...] | None:
+        """What the search sees of the node apart from what it asks of each device; None if that is too much.
+
+        Devices that share counters, may be allocated several times, choose their own nodes or restrict the node in
+        more than one term depend on more than the answers about each of them.
+        """
+        if any(not entry.plain for pool in self.pools for entry in pool.slices):
+            return None
+        return tuple((pool.state, sum(len(one.devices) for one in pool.slices)) for pool in self.pools)
 
     @property
     def invalid(self) -> bool:

@@ -5,17 +5,19 @@ Source: the end of Allocate and createNodeSelector in structured/internal/*/allo
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import msgspec
 
+from regauge.allocator.inventory import DeviceEntry
 from regauge.allocator.outcome import Abort, Fit
+from regauge.allocator.pools import NodeView
 from regauge.allocator.problem import ClaimPlan, Problem, Slot
-from regauge.allocator.search import Search
 from regauge.allocator.settings import Settings
-from regauge.allocator.state import Pick
 from regauge.base import Randomness
-from regauge.model import NodeSelector, NodeSelectorTerm, SelectorRequirement
+from regauge.model import NodeSelector, NodeSelectorTerm, Quantity, SelectorRequirement
 from regauge.model.core import Node
 from regauge.model.resource import (
     AllocationResult,
@@ -29,34 +31,73 @@ from regauge.model.resource import (
 _REQUIRED = ("request", "driver", "pool", "device")
 
 
-def results_of(search: Search, randomness: Randomness) -> Fit | Abort:
-    """One result for each claim of the solution that `search` found; `Abort` where upstream cannot write it down."""
-    problem, attempt = search.problem, search.attempt
-    selected = search.selected()
-    results = []
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What a search found, apart from any node: for each pick its slot and the device's place in the node's view.
+
+    `selected` are the alternatives chosen for firstAvailable requests, by claim and request. The same solution can
+    hold on many nodes.
+    """
+
+    picks: tuple[Chosen, ...]
+    selected: Mapping[tuple[int, int], Slot]
+    steps: int
+
+
+class Chosen(NamedTuple):
+    """One device of a solution."""
+
+    slot: Slot
+    device: int
+    shared: bool
+    consumed: tuple[tuple[str, Quantity], ...]
+
+
+def outcome_of(solution: Solution, problem: Problem, view: NodeView, randomness: Randomness) -> Fit | Abort:
+    """The solution on one node; `Abort` where upstream cannot write it down."""
+    selectors: list[NodeSelector | None] = []
     for number, claim in enumerate(problem.claims):
-        picks = [pick for pick in attempt.picks if pick.slot.claim == number]
-        slots = [
-            selected.get((number, place)) or plan.slots[0] for place, plan in enumerate(claim.requests) if plan.slots
+        offers = [
+            (view.devices[pick.device].slice.view.spec, view.devices[pick.device].view)
+            for pick in solution.picks
+            if pick.slot.claim == number
         ]
-        offers = [(attempt.devices[pick.device].slice.view.spec, attempt.devices[pick.device].view) for pick in picks]
-        selector = _node_selector(offers, attempt.view.node, problem.settings)
+        selector = _node_selector(offers, view.node, problem.settings)
         if isinstance(selector, str):
-            return Abort(f"create NodeSelector for claim {claim.view.metadata.name}: {selector}", steps=search.steps)
-        results.append(
+            return Abort(f"create NodeSelector for claim {claim.view.metadata.name}: {selector}", steps=solution.steps)
+        selectors.append(selector)
+
+    def make() -> tuple[AllocationResult, ...]:
+        return tuple(
             AllocationResult(
                 devices=DeviceAllocationResult(
-                    results=tuple(_result(pick, search, randomness) for pick in picks),
-                    config=_config(claim, slots, problem),
+                    results=tuple(
+                        _result(pick, view.devices[pick.device], problem.settings, randomness)
+                        for pick in solution.picks
+                        if pick.slot.claim == number
+                    ),
+                    config=_config(claim, _slots(claim, number, solution), problem.settings),
                 ),
-                node_selector=selector,
+                node_selector=selectors[number],
             )
+            for number, claim in enumerate(problem.claims)
         )
-    return Fit(tuple(results), search.steps)
+
+    return Fit(make, solution.steps)
 
 
-def _result(pick: Pick, search: Search, randomness: Randomness) -> DeviceRequestAllocationResult:
-    entry, slot, settings = search.attempt.devices[pick.device], pick.slot, search.problem.settings
+def _slots(claim: ClaimPlan, number: int, solution: Solution) -> list[Slot]:
+    return [
+        solution.selected.get((number, place)) or plan.slots[0]
+        for place, plan in enumerate(claim.requests)
+        if plan.slots
+    ]
+
+
+def _result(
+    pick: Chosen, entry: DeviceEntry, settings: Settings, randomness: Randomness
+) -> DeviceRequestAllocationResult:
+    slot = pick.slot
     skips = entry.slice.view.spec.skip_node_operations
     return DeviceRequestAllocationResult(
         request=slot.name,
@@ -80,7 +121,7 @@ def _share_id(randomness: Randomness) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def _config(claim: ClaimPlan, slots: list[Slot], problem: Problem) -> tuple[DeviceAllocationConfiguration, ...]:
+def _config(claim: ClaimPlan, slots: list[Slot], settings: Settings) -> tuple[DeviceAllocationConfiguration, ...]:
     found: list[tuple[str, tuple[str, ...], Any]] = []
     of_class: dict[str, range] = {}
     for slot in slots:
@@ -95,7 +136,7 @@ def _config(claim: ClaimPlan, slots: list[Slot], problem: Problem) -> tuple[Devi
         for place in places:
             source, names, opaque = found[place]
             found[place] = (source, (*names, slot.name), opaque)
-    kept = problem.settings.quirk("config-requests-kept")
+    kept = settings.quirk("config-requests-kept")
     covered = [{slot.name, slot.parent or slot.own_name} for slot in slots]
     for config in claim.view.spec.devices.config:
         wanted = set(config.requests)

@@ -108,13 +108,10 @@ def _all_devices(table: Table, slot: Slot) -> list[int]:
 
 
 def _suffices(table: Table, slot: Slot, device: int) -> bool:
-    """Whether the device counts for a slot that wants all: only its size matters, except before 1.37."""
-    wanted = table.demand(slot, device)
-    if wanted.error:
-        raise Aborted(table.capacity_error(slot, table.view.devices[device].id.device, wanted))
-    if table.settings.quirk("all-leaves-out-partly-used"):
-        return wanted.fits(table.used(device), {})
-    return wanted.fits({}, {})
+    alone = table.alone(slot, device)
+    if isinstance(alone, str):
+        raise Aborted(alone)
+    return alone
 
 
 class Search:

@@ -70,10 +70,19 @@ class Table:
         """Whether the device's capacities suffice beside what is used, or the error upstream reports."""
         if slot.capacity is None and not self.used(device) and _plain(self.view.devices[device]):
             return True
-        wanted = self.demand(slot, device)
+        wanted = self._demand(slot, device)
         if wanted.error:
             return self.capacity_error(slot, str(self.view.devices[device].id), wanted)
         return wanted.fits(self.used(device), {})
+
+    def alone(self, slot: Slot, device: int) -> Cell:
+        """Whether a slot that wants all devices counts this one: only its size matters, except before 1.37."""
+        entry = self.view.devices[device]
+        used = self.used(device) if self.settings.quirk("all-leaves-out-partly-used") else {}
+        if slot.capacity is None and not used and _plain(entry):
+            return True
+        wanted = self._demand(slot, device)
+        return self.capacity_error(slot, entry.id.device, wanted) if wanted.error else wanted.fits(used, {})
 
     def capacity_error(self, slot: Slot, device: str, wanted: Demand) -> str:
         """The text in which upstream reports that it cannot compute a demand."""
@@ -84,6 +93,9 @@ class Table:
 
     def demand(self, slot: Slot, device: int) -> Demand:
         """What the slot takes of the device's capacities."""
+        return self._demand(slot, device)
+
+    def _demand(self, slot: Slot, device: int) -> Demand:
         known = self._demands[slot.index].get(device)
         if known is None:
             known = demand(self.view.devices[device].capacities, slot.capacity, self.settings)

@@ -1,0 +1,161 @@
+"""One problem on many nodes: nodes that give the same answers to the same questions share one search.
+
+A search looks at a node only through a `Table`. The questions it asked and the answers it got make a path in a tree;
+the next node is led down that tree by its own answers, and if it arrives at an end, the solution found there is its
+own. Values that constraints compare are told apart, not named, so nodes whose devices have other UUIDs or addresses
+still meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from regauge.allocator.capacity import Demand
+from regauge.allocator.outcome import Abort, Exhausted, NoFit, Outcome
+from regauge.allocator.pools import NodeView
+from regauge.allocator.problem import Problem, Slot
+from regauge.allocator.results import Solution, outcome_of
+from regauge.allocator.solving import find
+from regauge.allocator.table import Cell, Table
+from regauge.allocator.usage import Usage
+from regauge.allocator.values import UNKNOWN, Value
+from regauge.base import Randomness
+from regauge.model.resource import DeviceTaint
+
+_MOST_PATHS = 4096
+_IN_USE, _CELL, _ROOM, _ALONE, _TAINT, _VALUE = range(6)
+Question = tuple[int, int, int, str]
+Ending = Solution | NoFit | Abort | Exhausted
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A question, and where each answer leads."""
+
+    question: Question
+    answers: dict[Hashable, _Branch | Ending] = field(default_factory=dict)
+
+
+class Decisions:
+    """The answers for one problem and usage, node by node."""
+
+    def __init__(self, problem: Problem, usage: Usage, randomness: Randomness, budget: int) -> None:
+        self.problem = problem
+        self.usage = usage
+        self.randomness = randomness
+        self.budget = budget
+        self._roots: dict[Hashable, _Branch | Ending] = {}
+        self._paths = 0
+
+    def on(self, view: NodeView | Abort) -> Outcome:
+        """The answer for one node."""
+        if isinstance(view, Abort):
+            return view
+        ending = self._ending(view)
+        if isinstance(ending, Solution):
+            return outcome_of(ending, self.problem, view, self.randomness)
+        return ending
+
+    def _ending(self, view: NodeView) -> Ending:
+        shape = view.shape
+        if shape is None or any(self.usage.of_pool(pool.id).shares for pool in view.pools):
+            return find(Table(self.problem, view, self.usage), self.budget)
+        table = _Asked(self.problem, view, self.usage)
+        place = self._roots.get(shape)
+        while isinstance(place, _Branch):
+            place = place.answers.get(table.ask(place.question))
+        if place is not None:
+            return place
+        table = _Asked(self.problem, view, self.usage)
+        ending = find(table, self.budget)
+        named = isinstance(ending, Abort) and not ending.on_node
+        if self._paths < _MOST_PATHS and not table.particular and not named:
+            self._paths += 1
+            self._grow(shape, table.path, ending)
+        return ending
+
+    def _grow(self, shape: Hashable, path: dict[Question, Hashable], ending: Ending) -> None:
+        answers, answer = self._roots, shape
+        for question, given in path.items():
+            branch = answers.get(answer)
+            if not isinstance(branch, _Branch):
+                branch = answers[answer] = _Branch(question)
+            answers, answer = branch.answers, given
+        answers[answer] = ending
+
+
+class _Asked(Table):
+    """A table that remembers what it was asked and what it answered.
+
+    `particular`: an answer depends on the node's own names or values, so that the path is of no use to others.
+    """
+
+    def __init__(self, problem: Problem, view: NodeView, usage: Usage) -> None:
+        super().__init__(problem, view, usage)
+        self.path: dict[Question, Hashable] = {}
+        self.particular = False
+        self._told: dict[tuple[str, Value], int] = {}
+
+    def ask(self, question: Question) -> Hashable:
+        """The answer to a question of another node's search."""
+        kind, slot, device, attribute = question
+        match kind:
+            case 0:
+                self.in_use(device)
+            case 1:
+                self.cell(self.problem.slots[slot], device)
+            case 2:
+                self.room(self.problem.slots[slot], device)
+            case 3:
+                self.alone(self.problem.slots[slot], device)
+            case 4:
+                self.tainted(self.problem.slots[slot], device)
+            case _:
+                self.value(self.problem.slots[slot], device, attribute)
+        return self.path[question]
+
+    def in_use(self, device: int) -> bool:
+        found = super().in_use(device)
+        self.path[(_IN_USE, 0, device, "")] = found
+        return found
+
+    def cell(self, slot: Slot, device: int) -> Cell:
+        found = super().cell(slot, device)
+        self.path[(_CELL, slot.index, device, "")] = found
+        self.particular = self.particular or isinstance(found, str)
+        return found
+
+    def room(self, slot: Slot, device: int) -> Cell:
+        found = super().room(slot, device)
+        self.path[(_ROOM, slot.index, device, "")] = found
+        self.particular = self.particular or isinstance(found, str)
+        return found
+
+    def alone(self, slot: Slot, device: int) -> Cell:
+        found = super().alone(slot, device)
+        self.path[(_ALONE, slot.index, device, "")] = found
+        self.particular = self.particular or isinstance(found, str)
+        return found
+
+    def demand(self, slot: Slot, device: int) -> Demand:
+        self.particular = True
+        return super().demand(slot, device)
+
+    def tainted(self, slot: Slot, device: int) -> DeviceTaint | None:
+        found = super().tainted(slot, device)
+        self.path[(_TAINT, slot.index, device, "")] = found is not None
+        return found
+
+    def value(self, slot: Slot, device: int, attribute: str) -> Value | str | None:
+        found = super().value(slot, device, attribute)
+        answer: Hashable = None
+        if isinstance(found, str) or (found is not None and len(found.members) > 1):
+            self.particular = True
+            answer = self
+        elif found is UNKNOWN:
+            answer = ""
+        elif found is not None:
+            answer = self._told.setdefault((attribute, found), len(self._told))
+        self.path[(_VALUE, slot.index, device, attribute)] = answer
+        return found
