@@ -15,6 +15,7 @@ from regauge.model import ObjectMeta, matches_node
 from regauge.model.core import NodeAllocatableResourceClaimStatus, Pod, PodResourceClaim
 from regauge.model.resource import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+    AllocationResult,
     DeviceClaim,
     ResourceClaim,
     ResourceClaimSpec,
@@ -34,11 +35,28 @@ SPECIAL_CLAIM_NAME = "<extended-resources>"
 
 @dataclass(frozen=True, slots=True)
 class OnNode:
-    """What the plugin would do on one node: allocations in the order of the claims that need them."""
+    """What the plugin would do on one node: one result for each claim that has no devices yet."""
 
-    allocations: tuple[ClaimAllocation, ...] = ()
+    asked: tuple[ResourceClaim, ...] = ()
+    results: tuple[AllocationResult, ...] = ()
     extended: ExtendedClaim | None = None
     mapped: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
+
+    @property
+    def allocations(self) -> tuple[ClaimAllocation, ...]:
+        """The results with the claims they are for."""
+        return tuple(
+            ClaimAllocation(
+                claim.metadata.namespace,
+                claim.metadata.name.removeprefix(SPECIAL_CLAIM_NAME),
+                claim.metadata.uid,
+                result,
+            )
+            for claim, result in zip(self.asked, self.results)
+        )
+
+
+NOTHING = OnNode()
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, str]:
@@ -100,20 +118,22 @@ def find_extended_claim(state: State, pod: Pod) -> ResourceClaim | None:
 
 @dataclass(slots=True)
 class Attempt:
-    """One pod's claims in one attempt."""
+    """One pod's claims in one attempt.
+
+    `waiting`: the claims that have no devices yet; `weighs`: whether any offers alternatives; `mapping`: whether devices
+    may stand for the node's own cpu and memory.
+    """
 
     state: State
     pod: PodInfo
     claims: tuple[ResourceClaim, ...]
     extended: bool
     stale: ResourceClaim | None
+    waiting: tuple[ResourceClaim, ...]
+    weighs: bool
+    mapping: bool
     unavailable: set[int] = field(default_factory=set)
     _plans: dict[frozenset[str], tuple[ExtendedClaim | None, Plan]] = field(default_factory=dict)
-
-    @property
-    def waiting(self) -> tuple[ResourceClaim, ...]:
-        """The claims that have no devices yet."""
-        return tuple(claim for claim in self.claims if claim.status.allocation is None)
 
     def on(self, node: NodeInfo) -> OnNode | Refusal | SchedulerError:
         """Whether the claims can be had on a node, and with which devices."""
@@ -126,11 +146,11 @@ class Attempt:
                 return found
             delegated = found
             if not delegated and not self.claims:
-                return OnNode()
+                return NOTHING
         gone = self._unavailable_on(node)
         if isinstance(gone, Refusal):
             return gone
-        result = OnNode()
+        result = NOTHING
         if self.waiting or delegated:
             made = self._allocate(node, delegated)
             if not isinstance(made, OnNode):
@@ -166,7 +186,7 @@ class Attempt:
                 continue
             if binding_conditions_on(rules) and is_lost(claim, self.state.now_s, self.state.binding_timeout_s):
                 gone.add(index)
-            if rules.on("DRANodeAllocatableResources"):
+            if self.mapping:
                 used = used_by_another(self.state, claim, self.pod)
                 if used:
                     return _no(used)
@@ -179,17 +199,10 @@ class Attempt:
             return SchedulerError(f'running "{DYNAMIC_RESOURCES}" filter plugin: {found}')
         if isinstance(found, Refusal):
             return found
-        waiting = self.waiting
-        allocations = tuple(
-            ClaimAllocation(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid, result)
-            for claim, result in zip(waiting, found)
-        )
-        if extended is not None:
-            allocations = (*allocations, ClaimAllocation(self.pod.key[0], "", special_uid(self.pod.pod), found[-1]))
-        made = OnNode(allocations, extended)
-        if not self.state.rules.on("DRANodeAllocatableResources"):
+        made = OnNode(plan.claims, found, extended)
+        if not self.mapping:
             return made
-        mapped = map_devices(self.state, self.pod, node, allocations, self.claims)
+        mapped = map_devices(self.state, self.pod, node, made.allocations, self.claims)
         if isinstance(mapped, str):
             return SchedulerError(f'running "{DYNAMIC_RESOURCES}" filter plugin: {mapped}')
         return mapped if isinstance(mapped, Refusal) else replace(made, mapped=mapped)
@@ -257,7 +270,16 @@ def attempt(state: State, pod: PodInfo) -> Attempt | Refusal | SchedulerError | 
         refused = _check(state, claim)
         if refused is not None:
             return refused
-    return Attempt(state, pod, claims, extended, find_extended_claim(state, pod.pod) if extended else None)
+    return Attempt(
+        state,
+        pod,
+        claims,
+        extended,
+        find_extended_claim(state, pod.pod) if extended else None,
+        tuple(claim for claim in claims if claim.status.allocation is None),
+        any(request.first_available for claim in claims for request in claim.spec.devices.requests),
+        state.rules.on("DRANodeAllocatableResources"),
+    )
 
 
 def _check(state: State, claim: ResourceClaim) -> Refusal | SchedulerError | None:
@@ -294,7 +316,7 @@ def _check_class(state: State, name: str, request: str) -> Refusal | SchedulerEr
 
 def score(claims: tuple[ResourceClaim, ...], chosen: OnNode) -> int:
     """How good the alternatives are that were taken on a node: the earlier in the list, the better."""
-    allocations = {item.uid: item.allocation for item in chosen.allocations}
+    allocations = {claim.metadata.uid: result for claim, result in zip(chosen.asked, chosen.results)}
     total = 0
     for claim in claims:
         allocation = claim.status.allocation or allocations.get(claim.metadata.uid)

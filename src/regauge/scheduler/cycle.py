@@ -65,7 +65,7 @@ class Cycle:
         )
         if refused is not None:
             return refused
-        return self.attempt.on(node) if self.attempt is not None else dra.OnNode()
+        return self.attempt.on(node) if self.attempt is not None else dra.NOTHING
 
     def _by_class(self, resource: str) -> bool:
         return (
@@ -167,6 +167,6 @@ def total_scores(cycle: Cycle, feasible: dict[str, dra.OnNode]) -> dict[str, int
 
 def _device_scores(cycle: Cycle, feasible: dict[str, dra.OnNode]) -> list[int]:
     attempt = cycle.attempt
-    if attempt is None or not cycle.state.rules.on("DRAPrioritizedList"):
+    if attempt is None or not attempt.weighs or not cycle.state.rules.on("DRAPrioritizedList"):
         return [0] * len(feasible)
     return normalized([dra.score(attempt.claims, chosen) for chosen in feasible.values()])

@@ -25,7 +25,21 @@ from regauge.model import kinds as k
 from regauge.model.rules import Rules
 
 EPOCH_S = 1_795_000_000.0
-GATES = dict.fromkeys(("DRADeviceTaintRules", "DRAListTypeAttributes", "DRANodeAllocatableResources", "DRAResourcePoolStatus", "GenericWorkload", "GangScheduling", "WorkloadAwarePreemption", "TopologyAwareWorkloadScheduling", "DRAWorkloadResourceClaims", "WorkloadWithJob"), True)
+GATES = dict.fromkeys(
+    (
+        "DRADeviceTaintRules",
+        "DRAListTypeAttributes",
+        "DRANodeAllocatableResources",
+        "DRAResourcePoolStatus",
+        "GenericWorkload",
+        "GangScheduling",
+        "WorkloadAwarePreemption",
+        "TopologyAwareWorkloadScheduling",
+        "DRAWorkloadResourceClaims",
+        "WorkloadWithJob",
+    ),
+    True,
+)
 SERVED = (
     k.NODE,
     k.POD,

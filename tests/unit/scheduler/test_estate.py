@@ -1,0 +1,62 @@
+"""A dump of a real cluster: the scheduler must find every pod's place feasible, and say of the two that wait what it said."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from msgspec.structs import replace
+from regauge.collect import load_estate
+from regauge.features import rules
+from regauge.model import Snapshot
+from regauge.model.core import Pod
+from regauge.model.resource import EXTENDED_RESOURCE_CLAIM_ANNOTATION
+from regauge.scheduler import SchedulerError, State, Unschedulable, check_node, is_terminal, schedule
+from tests.support import shared
+
+RULES = rules("1.36")
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> Snapshot:
+    return load_estate(str(shared("estates/small"))).snapshot
+
+
+def waiting_again(pod: Pod) -> Pod:
+    """The pod as it was before it was bound."""
+    return replace(pod, spec=replace(pod.spec, node_name=""))
+
+
+def without_special_claim(state: State, pod: Pod) -> None:
+    """Take away what the scheduler itself made for the pod's extended resources."""
+    for key, claim in list(state.claims.items()):
+        owners = {owner.uid for owner in claim.metadata.owner_references}
+        if pod.metadata.uid in owners and EXTENDED_RESOURCE_CLAIM_ANNOTATION in (claim.metadata.annotations or {}):
+            state.drop_claim(key)
+
+
+@pytest.mark.row(13, how="vectors")
+@pytest.mark.row(3, how="vectors")
+def test_every_bound_pod_fits_where_it_is(snapshot: Snapshot) -> None:
+    state = State.of(snapshot, RULES)
+    bound = [pod for pod in snapshot.pods if pod.spec.node_name and not is_terminal(pod)]
+    assert len(bound) > 20
+    for pod in bound:
+        without_special_claim(state, pod)
+        state.put_pod(waiting_again(pod))
+        refused = check_node(waiting_again(pod), pod.spec.node_name, state)
+        assert refused is None, f"{pod.metadata.namespace}/{pod.metadata.name} on {pod.spec.node_name}: {refused}"
+        state = State.of(snapshot, RULES)
+
+
+@pytest.mark.row(13, how="vectors")
+@pytest.mark.parametrize("name", ["pending-big", "dra-stuck"])
+def test_pods_that_wait_say_why(snapshot: Snapshot, name: str) -> None:
+    state = State.of(snapshot, RULES)
+    pods = [pod for pod in snapshot.pods if pod.metadata.name.startswith(name)]
+    assert pods
+    for pod in pods:
+        condition = next(item for item in pod.status.conditions if item.type == "PodScheduled")
+        outcome = schedule(pod, state, RULES, random.Random(1))
+        assert isinstance(outcome, (SchedulerError, Unschedulable)), outcome
+        assert (outcome.message, condition.status) == (condition.message, "False")
