@@ -1,3 +1,24 @@
-"""Not built yet."""
+"""Device CEL: parse, check, cost, evaluate. Pure.
 
-__all__: list[str] = []
+`compile_selector(expression, environment)` gives a `Program` or a `CompileError`; `program.evaluate(device)` gives True,
+False or an `EvalError`, for a device from `prepare_device`. Compiling the same expression again is cheap.
+"""
+
+from regauge.cel.device import Device, prepare_device
+from regauge.cel.environment import MAX_COST, MAX_EXPRESSION_BYTES, Environment
+from regauge.cel.program import CompileError, EvalError, Evaluation, Program, compile_selector
+from regauge.cel.selectors import DeviceSelectors
+
+__all__ = [
+    "MAX_COST",
+    "MAX_EXPRESSION_BYTES",
+    "CompileError",
+    "Device",
+    "DeviceSelectors",
+    "Environment",
+    "EvalError",
+    "Evaluation",
+    "Program",
+    "compile_selector",
+    "prepare_device",
+]

@@ -1,0 +1,340 @@
+"""The values of expressions, and equality and order on them.
+
+bool, int, float, str, bytes, None and tuples are Python's own; the rest is here. All are immutable.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from regauge.cel import types
+from regauge.cel.errors import EvaluationError, no_such_overload
+from regauge.cel.types import Type
+from regauge.model.quantity import Quantity
+from regauge.model.semver import Semver
+
+
+class Uint(int):
+    """An unsigned integer, told apart from int by its class."""
+
+    __slots__ = ()
+
+
+class QuantitySum(Quantity):
+    """A quantity that came out of add or sub: upstream returns a pointer, which a plain quantity is not equal to."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp:
+    """Nanoseconds since 1970 UTC, and the offset it was written with."""
+
+    nanoseconds: int
+    offset_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value, or none."""
+
+    present: bool
+    value: object = None
+
+
+NONE: Final = Optional(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ip:
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Cidr:
+    """An address with the length of a prefix; bits behind the prefix are kept."""
+
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """The parts of a URL as Go's net/url keeps them."""
+
+    scheme: str
+    host: str
+    path: str
+    escaped_path: str
+    query: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A named format; `check` gives the complaints about a text."""
+
+    name: str
+    check: Callable[[str], list[str]]
+    regex_size: int
+
+
+class Map(Mapping[object, object]):
+    """A map. A look-up converts between int, uint and double, as cel-go does."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: dict[object, tuple[object, object]]) -> None:
+        self._items = items
+
+    @staticmethod
+    def of_text(items: Mapping[str, object]) -> Map:
+        """A map with text keys."""
+        return Map({key: (key, value) for key, value in items.items()})
+
+    def find(self, key: object) -> tuple[bool, object]:
+        """Whether there is such a key, and the value."""
+        found = self._items.get(map_key(key))
+        if found is None:
+            found = next(filter(None, map(self._items.get, _other_keys(key))), None)
+        return (False, None) if found is None else (True, found[1])
+
+    def with_entry(self, key: object, value: object) -> Map:
+        """A copy with one more entry."""
+        return Map({**self._items, map_key(key): (key, value)})
+
+    def __getitem__(self, key: object) -> object:
+        present, value = self.find(key)
+        if not present:
+            raise KeyError(key)
+        return value
+
+    def __iter__(self) -> Iterator[object]:
+        return (key for key, _ in self._items.values())
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return len(self._items)
+
+
+class DomainMap(Map):
+    """The attributes or capacities of a device by domain: a look-up of an unknown domain finds an empty map."""
+
+    __slots__ = ()
+
+    def find(self, key: object) -> tuple[bool, object]:
+        found = self._items.get(key) if type(key) is str else None
+        return True, EMPTY_MAP if found is None else found[1]
+
+    def has(self, key: object) -> bool:
+        """Whether the domain is really there, which is what `in` tells."""
+        return type(key) is str and key in self._items
+
+
+EMPTY_MAP: Final = Map({})
+
+
+def map_key(key: object) -> object:
+    """What distinguishes keys: class and value. Text and int stand for themselves."""
+    kind = type(key)
+    return key if kind is str or kind is int else (kind, key)
+
+
+def _other_keys(key: object) -> tuple[object, ...]:
+    """The numbers of other classes that a look-up of `key` tries as well."""
+    kind = type(key)
+    if kind is int:
+        return ((Uint, key),) if key >= 0 else ()  # type: ignore[operator]
+    if kind is Uint:
+        return (int(key),)  # type: ignore[call-overload]
+    if kind is float and math.isfinite(key) and key == int(key):  # type: ignore[arg-type, call-overload]
+        return (int(key), (Uint, int(key)))  # type: ignore[call-overload]
+    return ()
+
+
+TYPES: Final[Mapping[type, Type]] = {
+    bool: types.BOOL,
+    int: types.INT,
+    Uint: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    type(None): types.NULL,
+    tuple: Type("list"),
+    Map: Type("map"),
+    DomainMap: Type("map"),
+    Duration: types.DURATION,
+    Timestamp: types.TIMESTAMP,
+    Type: types.TYPE,
+    Optional: Type("opaque", "optional_type"),
+    Quantity: types.QUANTITY,
+    QuantitySum: types.QUANTITY,
+    Semver: types.SEMVER,
+    Ip: types.IP,
+    Cidr: types.CIDR,
+    Url: types.URL,
+    Format: types.FORMAT,
+}
+GO_NAMES: Final[Mapping[type, str]] = {
+    bool: "types.Bool",
+    int: "types.Int",
+    Uint: "types.Uint",
+    float: "types.Double",
+    str: "types.String",
+    bytes: "types.Bytes",
+    type(None): "types.Null",
+    Duration: "types.Duration",
+    Timestamp: "types.Timestamp",
+    Type: "*types.Type",
+    Optional: "*types.Optional",
+    Quantity: "cel.Quantity",
+    QuantitySum: "*cel.Quantity",
+    Semver: "cel.Semver",
+    Ip: "cel.IP",
+    Cidr: "cel.CIDR",
+    Url: "cel.URL",
+    Format: "cel.Format",
+}
+NUMBERS: Final = frozenset({int, Uint, float})
+MAPS: Final = frozenset({Map, DomainMap})
+QUANTITIES: Final = frozenset({Quantity, QuantitySum})
+
+
+def type_name(value: object) -> str:
+    """The name of the type of a value, as cel-go shows it."""
+    return TYPES[type(value)].runtime_name
+
+
+def equal(left: object, right: object) -> bool:
+    """CEL's equality. Raises `EvaluationError` where upstream's answer is an error."""
+    if left is None or right is None:
+        return left is None and right is None
+    return equal_values(left, right)
+
+
+def equal_values(left: object, right: object) -> bool:
+    """Equality as the left value's class decides."""
+    mine, theirs = type(left), type(right)
+    if mine in NUMBERS:
+        if mine is float or theirs is float:
+            return theirs in NUMBERS and float(left) == float(right)  # type: ignore[arg-type]
+        return theirs in NUMBERS and left == right
+    if mine is tuple:
+        return theirs is tuple and _equal_lists(left, right)  # type: ignore[arg-type]
+    if mine in MAPS:
+        return theirs in MAPS and _equal_maps(left, right)  # type: ignore[arg-type]
+    if mine is Optional:
+        return theirs is Optional and _equal_optionals(left, right)  # type: ignore[arg-type]
+    if mine in _STRICT:
+        if theirs is not _STRICT[mine]:
+            raise no_such_overload()
+        return _STRICT_EQUAL.get(mine, _same)(left, right)
+    if mine is Type:
+        return theirs is Type and left.runtime_name == right.runtime_name  # type: ignore[attr-defined]
+    if mine is Timestamp:
+        return theirs is Timestamp and left.nanoseconds == right.nanoseconds  # type: ignore[attr-defined]
+    return mine is theirs and left == right
+
+
+_STRICT: Final[Mapping[type, type]] = {
+    Quantity: Quantity,
+    QuantitySum: Quantity,
+    Semver: Semver,
+    Ip: Ip,
+    Cidr: Cidr,
+    Url: Url,
+    Format: Format,
+}
+
+
+def _same(left: object, right: object) -> bool:
+    return left == right
+
+
+def _same_text(left: Url, right: Url) -> bool:
+    return left.text == right.text
+
+
+def _same_name(left: Format, right: Format) -> bool:
+    return left.name == right.name
+
+
+_STRICT_EQUAL: Final[Mapping[type, Callable[..., bool]]] = {Url: _same_text, Format: _same_name}
+
+
+def absorbed_equal(left: object, right: object) -> bool:
+    """Equality of parts of lists and maps: an error does not make them different."""
+    try:
+        return equal(left, right)
+    except EvaluationError:
+        return True
+
+
+def surely_equal(left: object, right: object) -> bool:
+    """Equality where an error counts as different, with the left value's class deciding."""
+    try:
+        return equal_values(left, right)
+    except EvaluationError:
+        return False
+
+
+def _equal_lists(left: tuple[object, ...], right: tuple[object, ...]) -> bool:
+    return len(left) == len(right) and all(map(absorbed_equal, left, right))
+
+
+def _equal_maps(left: Map, right: Map) -> bool:
+    if len(left) != len(right):
+        return False
+    for key in left:
+        present, value = right.find(key)
+        if not present or not absorbed_equal(left.find(key)[1], value):
+            return False
+    return True
+
+
+def _equal_optionals(left: Optional, right: Optional) -> bool:
+    if not left.present or not right.present:
+        return left.present == right.present
+    return equal_values(left.value, right.value)
+
+
+def compare(left: object, right: object) -> int:
+    """-1, 0 or 1. Raises `EvaluationError` for values that have no order."""
+    mine, theirs = type(left), type(right)
+    if mine in NUMBERS and theirs in NUMBERS:
+        if left != left or right != right:
+            raise EvaluationError("NaN values cannot be ordered")
+        if mine is float or theirs is float:
+            left, right = float(left), float(right)  # type: ignore[arg-type]
+    elif mine is not theirs or mine not in _ORDERED:
+        raise no_such_overload()
+    if mine is Timestamp or mine is Duration:
+        left, right = left.nanoseconds, right.nanoseconds  # type: ignore[attr-defined]
+    return (left > right) - (left < right)  # type: ignore[operator, no-any-return]
+
+
+_ORDERED: Final = frozenset({bool, str, bytes, Timestamp, Duration})
+COMPARABLE: Final = _ORDERED | NUMBERS
+
+
+def size_of(value: object) -> int:
+    """The size that costs are counted with: 1 for what has no size."""
+    kind = type(value)
+    if kind is str or kind is tuple or kind is bytes or kind in MAPS:
+        return len(value)  # type: ignore[arg-type]
+    if kind is Ip:
+        return value.address.max_prefixlen // 8  # type: ignore[attr-defined, no-any-return]
+    if kind is Cidr:
+        return -(-value.bits // 8)  # type: ignore[attr-defined, no-any-return]
+    return 1
