@@ -41,8 +41,8 @@ class Fields:
         return replace(self.where, field=f"{self.where.field}.{field}" if self.where.field else field)
 
     def named(self, object_: str) -> Fields:
-        """The same, with the object it is about."""
-        return replace(self, where=replace(self.where, object=object_))
+        """The same as an object of its own: places of fields count from here."""
+        return replace(self, where=replace(self.where, object=object_, field=None))
 
     def only(self, *known: str) -> None:
         """Raises `InputError` for the first field that is not known, with the nearest known name."""
