@@ -123,7 +123,7 @@ class Counters:
             names.update(held.shares)
         if not names:
             return []
-        return [one for part in (*pool.slices, *pool.elsewhere) for one in part.devices if one.id.device in names]
+        return [one for part in (*pool.slices, *pool.elsewhere) for one in part.devices if one.name in names]
 
 
 def _joined(state: dict[str, Groups], counter_set: str, groups: frozenset[str]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from regauge.allocator.amounts import nano, read_quantity
 from regauge.allocator.nodes import parsed
@@ -33,23 +34,29 @@ class Capacity:
     policy: bool = False
 
 
-@dataclass(slots=True, eq=False)
 class DeviceEntry:
     """One device of one slice. `prepared` and `cells` are remembered answers of the CEL room; nothing else changes."""
 
-    id: DeviceId
-    view: Device
-    slice: SliceEntry
-    multiple: bool
-    consumes: tuple[tuple[CounterKey, int], ...]
-    consumes_any: bool
-    prepared: object | None = None
-    cells: dict[object, bool | str] = field(default_factory=dict)
-    _capacities: dict[str, Capacity] | None = None
+    __slots__ = ("_capacities", "cells", "consumes", "consumes_any", "multiple", "name", "prepared", "slice", "view")
+
+    def __init__(self, view: Device, slice: SliceEntry, consumes: tuple[tuple[CounterKey, int], ...]) -> None:
+        self.view = view
+        self.name = view.name
+        self.slice = slice
+        self.multiple = bool(view.allow_multiple_allocations)
+        self.consumes = consumes
+        self.consumes_any = bool(view.consumes_counters)
+        self.prepared: object | None = None
+        self.cells: dict[object, bool | str] = {}
+        self._capacities: dict[str, Capacity] | None = None
+
+    @property
+    def id(self) -> DeviceId:
+        return DeviceId(*self.slice.pool, self.name)
 
     @property
     def driver(self) -> str:
-        return self.id.driver
+        return self.slice.pool.driver
 
     @property
     def capacities(self) -> dict[str, Capacity]:
@@ -57,6 +64,20 @@ class DeviceEntry:
         if self._capacities is None:
             self._capacities = _capacities(self)
         return self._capacities
+
+
+class Traits(NamedTuple):
+    """Device names, one that is there twice, and what any device of a slice has.
+
+    `plain`: each device can be judged alone, by its own values and whether it is in use.
+    """
+
+    names: frozenset[str]
+    repeated: str
+    groups: bool
+    binding: bool
+    consuming: bool
+    plain: bool
 
 
 class SliceEntry:
@@ -77,24 +98,26 @@ class SliceEntry:
         return tuple(self._entry(device) for device in self.view.spec.devices)
 
     @cached_property
-    def uses_groups(self) -> bool:
-        """Whether any device declares compatibility groups."""
-        return any(part.compatibility_groups for one in self.view.spec.devices for part in one.consumes_counters)
-
-    @cached_property
-    def has_binding_conditions(self) -> bool:
-        return any(device.binding_conditions for device in self.view.spec.devices)
-
-    @cached_property
-    def plain(self) -> bool:
-        """Whether each device can be judged alone, by its own values and whether it is in use."""
+    def traits(self) -> Traits:
+        """What there is among the devices, found in one walk."""
+        names, groups, binding, consuming, plain = set(), False, False, False, True
+        repeated = ""
+        for device in self.view.spec.devices:
+            if device.name in names:
+                repeated = repeated or device.name
+            names.add(device.name)
+            if device.binding_conditions:
+                binding = True
+            if device.consumes_counters:
+                consuming, plain = True, False
+                groups = groups or any(part.compatibility_groups for part in device.consumes_counters)
+            elif device.allow_multiple_allocations or device.binds_to_node:
+                plain = False
         spec = self.view.spec
         several = spec.node_selector is not None and len(spec.node_selector.node_selector_terms) > 1
         if spec.per_device_node_selection or spec.skip_node_operations or several:
-            return False
-        return not any(
-            one.consumes_counters or one.allow_multiple_allocations or one.binds_to_node for one in spec.devices
-        )
+            plain = False
+        return Traits(frozenset(names), repeated, groups, binding, consuming, plain)
 
     @cached_property
     def counters(self) -> tuple[tuple[str, dict[str, int]], ...]:
@@ -105,14 +128,14 @@ class SliceEntry:
         )
 
     def _entry(self, device: Device) -> DeviceEntry:
+        if not device.consumes_counters:
+            return DeviceEntry(device, self, ())
         consumes = tuple(
             ((part.counter_set, name), nano(self._quantity(item.value)))
             for part in device.consumes_counters
             for name, item in part.counters.items()
         )
-        key = DeviceId(self.pool.driver, self.pool.pool, device.name)
-        multiple = bool(device.allow_multiple_allocations)
-        return DeviceEntry(key, device, self, multiple, consumes, bool(device.consumes_counters))
+        return DeviceEntry(device, self, consumes)
 
     def _quantity(self, value: str | int | float) -> Quantity:
         return read_quantity(value, object=f"ResourceSlice {self.name}", field="counters")

@@ -37,7 +37,7 @@ class PoolView:
 
     @property
     def binding(self) -> bool:
-        return any(one.has_binding_conditions for one in self.slices)
+        return any(one.traits.binding for one in self.slices)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class NodeView:
         Devices that share counters, may be allocated several times, choose their own nodes or restrict the node in
         more than one term depend on more than the answers about each of them.
         """
-        if any(not entry.plain for pool in self.pools for entry in pool.slices):
+        if any(not entry.traits.plain for pool in self.pools for entry in pool.slices):
             return None
         return tuple((pool.state, sum(len(one.devices) for one in pool.slices)) for pool in self.pools)
 
@@ -109,7 +109,7 @@ def _relevant(inventory: Inventory, node: Node, settings: Settings) -> dict[Pool
         spec = entry.view.spec
         if not settings.partitionable and (spec.per_device_node_selection is not None or entry.has_counters):
             continue
-        if _ignores_groups(settings) and entry.uses_groups:
+        if _ignores_groups(settings) and entry.traits.groups:
             continue
         if not (entry.has_counters and _everywhere(settings)) and not _concerns(entry, node):
             continue
@@ -165,7 +165,7 @@ def _built(inventory: Inventory, pool: PoolId, slices: list[SliceEntry], setting
             return None
         everything = [one for one in everything if one.generation == first.generation]
         if _ignores_groups(settings):
-            everything = [one for one in everything if not one.uses_groups]
+            everything = [one for one in everything if not one.traits.groups]
     facts = (first.generation, first.announced, len(everything))
     if len(everything) != first.announced:
         return PoolView(pool, INCOMPLETE, *facts)
@@ -179,16 +179,13 @@ def _built(inventory: Inventory, pool: PoolId, slices: list[SliceEntry], setting
 def _validated(
     pool: PoolId, facts: tuple[int, int, int], slices: list[SliceEntry], others: list[SliceEntry], settings: Settings
 ) -> PoolView:
-    def carries(entry: SliceEntry) -> bool:
-        return settings.partitionable and entry.has_counters
-
-    offering = tuple(one for one in slices if not carries(one))
-    elsewhere = tuple(one for one in others if not carries(one))
-    counting = [one for one in (*slices, *others) if carries(one)]
+    counting = [one for one in (*slices, *others) if one.has_counters] if settings.partitionable else []
+    offering = tuple(one for one in slices if one not in counting) if counting else tuple(slices)
+    elsewhere = tuple(one for one in others if one not in counting) if counting else tuple(others)
     counters: dict[CounterKey, int] = {}
-    checked = (*(slices if _everywhere(settings) else offering), *elsewhere)
     reason = _duplicate_device(offering)
     if not reason and settings.partitionable:
+        checked = (*(slices if _everywhere(settings) else offering), *elsewhere)
         reason = _read_counters(counting, counters) or _unknown_counter(counting, checked)
     if reason:
         return PoolView(pool, INVALID, *facts, reason=reason)
@@ -196,6 +193,16 @@ def _validated(
 
 
 def _duplicate_device(slices: tuple[SliceEntry, ...]) -> str:
+    """The first device name that is there twice, in the order of the slices."""
+    names: set[str] = set()
+    for entry in slices:
+        if entry.traits.repeated or not names.isdisjoint(entry.traits.names):
+            return _repeated(slices)
+        names |= entry.traits.names
+    return ""
+
+
+def _repeated(slices: tuple[SliceEntry, ...]) -> str:
     names = set()
     for entry in slices:
         for device in entry.view.spec.devices:
@@ -219,6 +226,8 @@ def _read_counters(slices: list[SliceEntry], counters: dict[CounterKey, int]) ->
 def _unknown_counter(counting: list[SliceEntry], slices: tuple[SliceEntry, ...]) -> str:
     sets = {name: values for entry in counting for name, values in entry.counters}
     for entry in slices:
+        if not entry.traits.consuming:
+            continue
         for device in entry.view.spec.devices:
             for part in device.consumes_counters:
                 if part.counter_set not in sets:

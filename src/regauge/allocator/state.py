@@ -131,7 +131,7 @@ class Attempt:
 
     def shared_already(self, device: int) -> bool:
         """Whether the device has a share already, so that a further one does not pay its counters again."""
-        held, name = self.table.held[self.view.pool_of[device]], self.devices[device].id.device
+        held, name = self.table.held[self.view.pool_of[device]], self.devices[device].name
         if held.consumed(name) is not None or device in self.chosen:
             return True
         return held.shared(name) and not self.settings.quirk("plain-shares-pay-counters")

@@ -56,13 +56,13 @@ class Table:
 
     def in_use(self, device: int) -> bool:
         """Whether a claim holds the whole device."""
-        return self.view.devices[device].id.device in self.held[self.view.pool_of[device]].whole
+        return self.view.devices[device].name in self.held[self.view.pool_of[device]].whole
 
     def used(self, device: int) -> dict[str, int]:
         """What allocated claims consume of the device's capacities, in billionths."""
         known = self._used.get(device)
         if known is None:
-            found = self.held[self.view.pool_of[device]].consumed(self.view.devices[device].id.device)
+            found = self.held[self.view.pool_of[device]].consumed(self.view.devices[device].name)
             known = self._used[device] = found or {}
         return known
 
@@ -82,7 +82,7 @@ class Table:
         if slot.capacity is None and not used and _plain(entry):
             return True
         wanted = self._demand(slot, device)
-        return self.capacity_error(slot, entry.id.device, wanted) if wanted.error else wanted.fits(used, {})
+        return self.capacity_error(slot, entry.name, wanted) if wanted.error else wanted.fits(used, {})
 
     def capacity_error(self, slot: Slot, device: str, wanted: Demand) -> str:
         """The text in which upstream reports that it cannot compute a demand."""

@@ -35,7 +35,7 @@ def static_value(entry: DeviceEntry, name: str, lists: bool) -> Value | None:
     if name in attributes:
         return value_of(attributes[name], lists)
     domain, slash, short = name.partition("/")
-    if not slash or domain != entry.id.driver or short not in attributes:
+    if not slash or domain != entry.driver or short not in attributes:
         return None
     return value_of(attributes[short], lists)
 
