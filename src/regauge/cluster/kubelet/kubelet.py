@@ -215,9 +215,8 @@ class Kubelet:
         if worker.finished:
             await self._forget(worker)
             return
-        grace = worker.pod.metadata.deletion_grace_period_seconds
-        worker.terminate(max(1.0, float(grace or 0)))
         self._gone.add(worker.uid)
+        worker.orphan()
 
     async def _forget(self, worker: PodWorker) -> None:
         if self._workers.pop(worker.uid, None) is None:

@@ -18,6 +18,7 @@ class Timings:
     pod_retry_s: float = 13.0  # after an error of a pod's sync
     pod_first_retry_s: float = 0.3
     status_retry_s: float = 10.0
+    housekeeping_s: float = 2.0
     crash_backoff_s: float = 10.0
     crash_backoff_limit_s: float = 300.0
     registry_tick_s: float = 1.0

@@ -52,6 +52,7 @@ class PodWorker:
         self._woken = asyncio.Event()
         self._ending = asyncio.Event()
         self._grace_s: float | None = None
+        self._orphaned = False
 
     @property
     def uid(self) -> str:
@@ -94,6 +95,12 @@ class PodWorker:
             self._grace_s = grace_s
             self._ending.set()
         self.wake()
+
+    def orphan(self) -> None:
+        """The pod's object is gone before its end: nobody is told any more, and what is left to do is tried often."""
+        self._orphaned = True
+        gone = self.pod.metadata.deletion_grace_period_seconds
+        self.terminate(max(1.0, float(gone or 0)))
 
     def exited(self, state: ContainerState) -> None:
         """A container of this pod ended."""
@@ -263,19 +270,21 @@ class PodWorker:
             pod=self.pod,
             records=self.records,
             sandbox=self._sandbox,
-            terminal=terminal or (self._ending.is_set() and not any(one.running for one in self.records.values())),
+            terminal=terminal,
             now_s=self._node.clock.now_s(),
             runtime=self._node.runtime.version,
             health=health,
         )
 
     async def _stop_containers(self) -> None:
+        for record in self.records.values():
+            record.waiting = None
+        self._report()
         grace_s = self._grace()
         running = [record for record in self.records.values() if record.running]
         for record in running:
             self._node.event(self.object, "Normal", "Killing", f"Stopping container {record.spec.name}")
         await asyncio.gather(*(self._stop_one(record, grace_s) for record in running))
-        self._report()
 
     async def _stop_one(self, record: ContainerRecord, grace_s: float) -> None:
         if record.run is not None:
@@ -293,12 +302,14 @@ class PodWorker:
         timings = self._node.options.timings
         pause_s = timings.pod_first_retry_s
         while self._node.dra.holds(self.uid):
+            self._woken.clear()
             try:
                 await self._node.dra.unprepare(self.pod)
             except ClaimTrouble as error:
                 meta = self.pod.metadata
                 self._node.options.say(f"Error syncing pod {meta.namespace}/{meta.name}, will retry: {error}")
-                await self._node.clock.sleep(pause_s)
+                self._report()
+                await self._wait(timings.housekeeping_s if self._orphaned else pause_s)
                 pause_s = timings.pod_retry_s
 
     async def _insist(self, write: Callable[[], bool]) -> None:

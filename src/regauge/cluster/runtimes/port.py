@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from regauge.pluginapi import DeviceSpec, Mount
 
-UNKNOWN_EXIT_CODE = 137
+KILLED = 137  # the exit code of a container that had to be killed
 
 
 @dataclass(frozen=True, slots=True)

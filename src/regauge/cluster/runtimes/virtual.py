@@ -13,15 +13,19 @@ from regauge.base import Clock, Files
 from regauge.cdi import Host
 from regauge.cdi.directory import SpecDirectories
 from regauge.cluster.runtimes.creating import CREATE_ERROR, create_spec
-from regauge.cluster.runtimes.port import ContainerRequest, ContainerState, StartFailed, container_id
+from regauge.cluster.runtimes.port import KILLED, ContainerRequest, ContainerState, StartFailed, container_id
 
 RUN_SECONDS = "regauge.dev/run-seconds"
 EXIT_CODE = "regauge.dev/exit-code"
+IGNORE_STOP = "regauge.dev/ignore-stop"
 
 
 class VirtualRuntime:
-    """`Runtime` in virtual or real time. The pod's annotations `regauge.dev/run-seconds` and `regauge.dev/exit-code`
-    (also with `.CONTAINER` appended) say when a container ends by itself and how; containers that are stopped end with 0.
+    """`Runtime` in virtual or real time.
+
+    The pod's annotations `regauge.dev/run-seconds` and `regauge.dev/exit-code` (also with `.CONTAINER` appended) say when a
+    container ends by itself and how. A container that is stopped ends with 0 at once, or, with
+    `regauge.dev/ignore-stop: "true"`, with 137 when its grace is over.
     """
 
     def __init__(self, clock: Clock, files: Files, host: Host, cdi_directories: Sequence[str]) -> None:
@@ -51,10 +55,10 @@ class VirtualRuntime:
         return tuple(self._containers.values())
 
     async def stop(self, container: str, grace_s: float) -> ContainerState:
-        timer = self._timers.pop(container, None)
-        if timer is not None:
-            timer.cancel()
-        return self._end(container, 0)
+        if self._containers[container].request.annotations.get(IGNORE_STOP) == "true":
+            await self._clock.sleep(grace_s)
+            return self._finish(container, KILLED)
+        return self._finish(container, 0)
 
     async def remove(self, container: str) -> None:
         timer = self._timers.pop(container, None)
@@ -78,12 +82,18 @@ class VirtualRuntime:
 
     def exit(self, container: str, exit_code: int) -> ContainerState:
         """Let a running container end now, as if its program had ended: a fault, or the end of a workload."""
-        return self._end(container, exit_code)
+        return self._finish(container, exit_code)
 
     async def _end_after(self, id_: str, run_s: float, exit_code: int) -> None:
         await self._clock.sleep(run_s)
         self._timers.pop(id_, None)
         self._end(id_, exit_code)
+
+    def _finish(self, id_: str, exit_code: int) -> ContainerState:
+        timer = self._timers.pop(id_, None)
+        if timer is not None:
+            timer.cancel()
+        return self._end(id_, exit_code)
 
     def _end(self, id_: str, exit_code: int) -> ContainerState:
         state = self._containers[id_]

@@ -63,6 +63,7 @@ class World:
             self.files.make_directory(directory)
         host = RecordedHost({"/dev/null": HostDevice("c", 1, 3, 0o666), "/dev/zero": HostDevice("c", 1, 5, 0o666)})
         self.runtime = VirtualRuntime(self.clock, self.files, host, CDI_DIRECTORIES)
+        self.pod_story: dict[str, list[str]] = {}
         self.api.subscribe([POD], self._note_pod)
         self._told: dict[str, str] = {}
         self.kubelet = self.new_kubelet()
@@ -96,6 +97,7 @@ class World:
         if self._told.get(name) != told:
             self._told[name] = told
             self.calls.append(told)
+        note(self.pod_story, name, "gone" if event.type == "DELETED" else pod_moment(status))
 
     def pod(self, name: str) -> Object:
         return self.api.get(POD, name, "default")
@@ -210,6 +212,24 @@ class World:
         )
         text = f'{{"cdiVersion":"0.5.0","kind":"{kind}","devices":[{listed}]}}'
         self.files.write(f"/var/run/cdi/{vendor}.json", text.encode())
+
+
+def pod_moment(status: Mapping[str, Any]) -> str:
+    """A pod's status in short: phase, reason, and how its containers are."""
+    containers = []
+    for one in status.get("containerStatuses") or ():
+        ((kind, state),) = one["state"].items()
+        code = f" {state['exitCode']}" if "exitCode" in state else ""
+        containers.append(f"{kind} {state.get('reason', '')}{code}".strip())
+    phase = f"{status.get('phase', 'Pending')} {status.get('reason', '')}".strip()
+    return f"{phase} [{', '.join(containers)}]"
+
+
+def note(story: dict[str, list[str]], name: str, moment: str) -> None:
+    """Add a moment that differs from the last one."""
+    moments = story.setdefault(name, [])
+    if not moments or moments[-1] != moment:
+        moments.append(moment)
 
 
 class FakePlugin:
