@@ -63,12 +63,14 @@ def _read(input_: str | None, kubeconfig: str | None, context: str | None, names
 
         return load_estate(input_)
     import asyncio
+    import os
 
     from regauge.collect import collect_live
-    from regauge.kube.http import connect
+    from regauge.kube.config import load_connection
+    from regauge.kube.http import HttpClient
 
     async def collect() -> Estate:
-        client = await connect(kubeconfig=kubeconfig, context=context)
+        client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
         try:
             return await collect_live(client, namespace)
         finally:
@@ -108,9 +110,8 @@ def _print(found: Assessment, estate: Estate, minor: str) -> None:
     ready = sum(row.ready for row in found.rows if row.stack.value == "device-plugin")
     counted = sum(row.stack.value == "device-plugin" for row in found.rows)
     say()
-    say(
-        f"{estate.source}: Kubernetes {minor}, {len(found.rows)} asks, {counted} by device plugin, {ready} of them could move now."
-    )
+    told = f"{len(found.rows)} asks, {counted} by device plugin, {ready} of them could move now"
+    say(f"{estate.source}: Kubernetes {minor}, {told}.")
     say("Next: regauge rehearse INPUT moves one of them in a rehearsal of this cluster.")
 
 

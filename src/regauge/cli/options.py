@@ -25,7 +25,7 @@ FeatureGates = Annotated[
 ]
 Kubeconfig = Annotated[
     str | None,
-    typer.Option("--kubeconfig", envvar="KUBECONFIG", help="Kubeconfig file or list of files.", show_envvar=True),
+    typer.Option("--kubeconfig", help="Kubeconfig file. Default: $KUBECONFIG, then ~/.kube/config, then in-cluster."),
 ]
 Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig. Default: the current one.")]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="One namespace only. Default: all.")]

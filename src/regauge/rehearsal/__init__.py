@@ -1,3 +1,18 @@
-"""Not built yet."""
+"""Rehearsals: a cluster with its nodes and drivers, live or in virtual time, and the scenarios that run on it."""
 
-__all__: list[str] = []
+from regauge.rehearsal.rehearsing import RehearsalOptions, rehearse, write_report
+from regauge.rehearsal.report import Check, Comparison, Mode, Ownership, Placement, PodRow, Report, Step
+
+__all__ = [
+    "Check",
+    "Comparison",
+    "Mode",
+    "Ownership",
+    "Placement",
+    "PodRow",
+    "RehearsalOptions",
+    "Report",
+    "Step",
+    "rehearse",
+    "write_report",
+]

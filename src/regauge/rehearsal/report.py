@@ -100,6 +100,7 @@ class Report:
     ownership: tuple[Ownership, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     pods: tuple[PodRow, ...] = ()
+    states: Mapping[str, list[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

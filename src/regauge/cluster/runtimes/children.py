@@ -1,7 +1,7 @@
 """Child processes that are containers: started in a process group of their own, waited for, stopped, their output kept.
 
-Shared by the runtimes that have processes. Children end with this process: the kernel kills them (see `launcher`), and
-`close` kills their process groups.
+Shared by the runtimes that have processes. Children end with this process: the kernel kills them (see
+`host.bound_command`), and `close` kills their process groups.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import contextlib
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regauge.base import Clock
 from regauge.cluster.runtimes.port import ContainerState
+from regauge.host import bound_command
 
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
-_LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 
 
 @dataclass(slots=True)
@@ -60,7 +59,7 @@ class Children:
     async def start(self, state: ContainerState, command: Sequence[str], env: Mapping[str, str], cwd: str) -> None:
         """Start a container's process; its output goes to its log. Raises `OSError`."""
         directory = str(Path(self._directory, state.id[:16]))
-        launch = [sys.executable, "-I", "-S", _LAUNCHER, str(os.getpid()), *command]
+        launch = bound_command(command)
         log = os.open(f"{directory}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             process = await asyncio.create_subprocess_exec(

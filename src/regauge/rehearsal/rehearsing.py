@@ -1,0 +1,114 @@
+"""One rehearsal from its options to its report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from regauge.base import InputError, pretty_json
+from regauge.cluster import VirtualClock, run_virtual
+from regauge.cluster.kubelet import KubeletOptions
+from regauge.features import DEFAULT_MINOR, minor_of, parse_feature_gates, rules
+from regauge.host import RealFiles
+from regauge.model import Rules
+from regauge.rehearsal.first_move import Outcome, first_move
+from regauge.rehearsal.live import live_world
+from regauge.rehearsal.report import Mode, Recorder, Report, Step
+from regauge.rehearsal.samples import ENV_PREFIX, NODE, facts_of, load_sample, sample_devices
+from regauge.rehearsal.simulated import SimulatedWorld, driver_plugin
+from regauge.rehearsal.world import TIMINGS
+
+EPOCH_S = 1_800_000_000.0
+LIMIT_S = 3600.0
+
+Listen = Callable[[str, Step | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalOptions:
+    """How to rehearse. `mode` None means the input's own default: the sample runs live, a dump simulated."""
+
+    mode: Mode | None = None
+    seed: int = 0
+    runtime: str = "process"
+    kube_version: str | None = None
+    feature_gates: str | None = None
+
+
+def rehearse(place: str | None, options: RehearsalOptions, listen: Listen) -> Report:
+    """Rehearse the sample (`place` None) or the dump at `place`. `listen` hears of every step as it begins and ends.
+
+    Raises `InputError` for bad input and for what a user must mend on this machine.
+    """
+    if place is not None:
+        raise InputError("a dump cannot be rehearsed yet")
+    return rehearse_sample(options, listen)
+
+
+def rehearse_sample(options: RehearsalOptions, listen: Listen) -> Report:
+    """The first move on the packaged sample."""
+    minor = minor_of(options.kube_version) if options.kube_version else DEFAULT_MINOR
+    found = rules(minor, parse_feature_gates(options.feature_gates or ""))
+    if options.mode is Mode.SIMULATED:
+        return run_virtual(lambda clock: _simulated(clock, found, options, listen), epoch_s=EPOCH_S, limit_s=LIMIT_S)
+    return asyncio.run(_live(found, options, listen))
+
+
+async def _simulated(clock: VirtualClock, rules_: Rules, options: RehearsalOptions, listen: Listen) -> Report:
+    sample = load_sample()
+    world = SimulatedWorld(clock, rules_, options.seed, lambda name: name.startswith(ENV_PREFIX))
+    world.control.start()
+    try:
+        plugins = {"driver": driver_plugin(world, NODE, sample_devices())}
+        await world.add_node(
+            KubeletOptions(rules=rules_, timings=TIMINGS), NODE, plugins, facts_of(sample.description, NODE)
+        )
+        recorder = Recorder(clock.monotonic_s, listen)
+        outcome = await first_move(world, sample, recorder)
+    finally:
+        await world.stop()
+    return _report(outcome, recorder, Mode.SIMULATED, rules_, options)
+
+
+async def _live(rules_: Rules, options: RehearsalOptions, listen: Listen) -> Report:
+    sample = load_sample()
+    facts = facts_of(sample.description, NODE)
+    async with live_world(rules_, options.runtime, NODE, sample_devices(), facts) as world:
+        recorder = Recorder(world.clock.monotonic_s, listen)
+        outcome = await first_move(world, sample, recorder)
+        notes = world.notes
+    return _report(outcome, recorder, Mode.LIVE, rules_, options, notes)
+
+
+def _report(
+    outcome: Outcome,
+    recorder: Recorder,
+    mode: Mode,
+    rules_: Rules,
+    options: RehearsalOptions,
+    notes: tuple[str, ...] = (),
+) -> Report:
+    return Report(
+        source="the sample",
+        mode=mode,
+        kube_version=rules_.minor,
+        seed=options.seed,
+        steps=tuple(recorder.steps),
+        ownership=outcome.ownership,
+        comparisons=outcome.comparisons,
+        states=outcome.states,
+        notes=notes,
+    )
+
+
+def write_report(report: Report, path: str) -> None:
+    """Write the report as JSON, in one step. Raises `InputError` when the place cannot be written."""
+    place = Path(path).absolute()
+    try:
+        RealFiles().write(str(place), (pretty_json(report.as_document()) + "\n").encode())
+    except OSError as error:
+        raise InputError(
+            f"the report cannot be written to {path}: {error.strerror}", fix="choose another place"
+        ) from None
