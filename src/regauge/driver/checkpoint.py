@@ -111,6 +111,7 @@ class Checkpoint:
         self._files = files
         self._path = path
         self.record = Record()
+        self.lost = False  # whether there may have been claims of which the record does not know
 
     def load(self, boot_id: str, tell: Tell) -> tuple[PreparedClaim, ...]:
         """Read what is there. Returns the claims that are no more: all of another boot, and those cut off in between.
@@ -131,10 +132,12 @@ class Checkpoint:
         try:
             return decode(self._files.read(self._path), self._path)
         except FileNotFoundError:
+            self.lost = True
             return Record()
         except InputError as error:
             aside = self._free_name()
             self._files.rename(self._path, aside)
+            self.lost = True
             text = f"{error}; kept as {aside}. Claims that were prepared before are known only from their CDI specs"
             tell(Notice("checkpoint-corrupt", text, "error", self._path))
             return Record()

@@ -130,24 +130,18 @@ class Driver:
         for directory in ("device-plugins", "plugins_registry", "plugins"):
             self._files.make_directory(f"{self._options.kubelet_dir}/{directory}", 0o750)
         self._files.make_directory(self._plugin_dir, 0o750)
-        corrupt: list[Notice] = []
-        gone = self._checkpoint.load(self._options.boot_id, lambda notice: self._hear(notice, corrupt))
+        gone = self._checkpoint.load(self._options.boot_id, self._tell)
         await self._describe(self._described)
         for claim in gone:
             problem = await self.claims.unprepare(claim.uid)
             self._tell(Notice("rolled-back", problem or f"a claim left {claim.state} is undone", about=claim.title))
-        if corrupt:
+        if self._checkpoint.lost:
             self._checkpoint.put(*self._recovered())
         for uid in self._specs.remove_orphans(self._checkpoint.record.claims):
             self._tell(Notice("orphan-spec", "a CDI spec of a claim that is not prepared is removed", about=uid))
         self.fleet.observe(await self._kind.health(self.fleet.description.devices))
         await self._handover.begin()
         self._write_base()
-
-    def _hear(self, notice: Notice, corrupt: list[Notice]) -> None:
-        if notice.code == "checkpoint-corrupt":
-            corrupt.append(notice)
-        self._tell(notice)
 
     def _recovered(self) -> tuple[PreparedClaim, ...]:
         """What CDI specs tell of claims when the checkpoint does not: enough not to give their devices away."""

@@ -491,7 +491,8 @@ def test_a_reboot_discards_what_was_prepared() -> None:
     run(scenario)
 
 
-def test_a_corrupt_checkpoint_is_kept_aside_and_its_devices_are_not_given_away() -> None:
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_corrupt_checkpoint_is_kept_aside_and_its_devices_are_not_given_away(deleted: bool) -> None:
     async def scenario(node: Node) -> None:
         await node.start()
         ref, other = node.claim("c", "gpu-2"), node.claim("other", "gpu-2")
@@ -499,17 +500,36 @@ def test_a_corrupt_checkpoint_is_kept_aside_and_its_devices_are_not_given_away()
         await node.kill()
         path = f"{KUBELET}/plugins/{DRIVER}/checkpoint.json"
         content = node.files.read(path)
-        node.files.write(path, content.replace(b"PrepareCompleted", b"PrepareCompletes"))
+        if deleted:
+            node.files.remove(path)
+        else:
+            node.files.write(path, content.replace(b"PrepareCompleted", b"PrepareCompletes"))
         await node.start()
-        (notice,) = node.told("checkpoint-corrupt")
-        assert "its checksum does not match" in notice.text
-        assert b"PrepareCompletes" in node.files.read(f"{path}.corrupt-1")
+        if not deleted:
+            (notice,) = node.told("checkpoint-corrupt")
+            assert "its checksum does not match" in notice.text
+            assert b"PrepareCompletes" in node.files.read(f"{path}.corrupt-1")
         dra = await node.kubelet.dra()
         assert "still prepared" in (await dra.node_prepare_resources([other]))["uid-other"].error
         again = (await dra.node_prepare_resources([ref]))["uid-c"]
         assert again.devices[0].cdi_device_ids == ("example.com/gpu=claim-uid-c-gpu-2",)
         assert await dra.node_unprepare_resources([ref]) == {"uid-c": ""}
         assert (await dra.node_prepare_resources([other]))["uid-other"].error == ""
+
+    run(scenario)
+
+
+def test_a_spec_of_a_claim_that_is_not_prepared_is_removed() -> None:
+    async def scenario(node: Node) -> None:
+        await node.start()
+        await (await node.kubelet.dra()).node_prepare_resources([node.claim("c", "gpu-2")])
+        await node.kill()
+        spec = node.files.read(f"{CDI}/example.com-gpu_uid-c.yaml")
+        node.files.write(f"{CDI}/example.com-gpu_uid-old.yaml", spec)
+        node.files.write(f"{CDI}/other.com-gpu_uid-old.yaml", spec)
+        await node.start()
+        names = ["example.com-gpu.yaml", "example.com-gpu_uid-c.yaml", "other.com-gpu_uid-old.yaml"]
+        assert node.spec_names() == names
 
     run(scenario)
 
