@@ -5,12 +5,16 @@ and classes to a `Problem`), `view` (what one node offers) and `solve` (the answ
 """
 
 from regauge.allocator.allocator import DEFAULT_BUDGET, Allocator, solve
+from regauge.allocator.explaining import ClusterExplanation, Explanation, PoolNote, SlotNote, explain, explain_all
 from regauge.allocator.inventory import Inventory
 from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, NoFit, Outcome, Unsupported
 from regauge.allocator.pools import NodeView, PoolView, view
 from regauge.allocator.problem import Problem, compile_claims
+from regauge.allocator.reasons import DeviceReason
+from regauge.allocator.relaxing import Relaxation
+from regauge.allocator.rendering import render, render_all
 from regauge.allocator.results import as_document
-from regauge.allocator.selecting import Derived, Selector, Selectors, Subject, selectors_of
+from regauge.allocator.selecting import Derived, Selector, Selectors, Subject, reads_of, selectors_of
 from regauge.allocator.settings import Settings, settings_of
 from regauge.allocator.usage import DeviceId, Holder, PoolId, PoolUsage, Share, Usage
 
@@ -19,9 +23,12 @@ __all__ = [
     "Abort",
     "Allocator",
     "Bound",
+    "ClusterExplanation",
     "Derived",
     "DeviceId",
+    "DeviceReason",
     "Exhausted",
+    "Explanation",
     "Fit",
     "Holder",
     "Inventory",
@@ -29,18 +36,26 @@ __all__ = [
     "NodeView",
     "Outcome",
     "PoolId",
+    "PoolNote",
     "PoolUsage",
     "PoolView",
     "Problem",
+    "Relaxation",
     "Selector",
     "Selectors",
     "Settings",
     "Share",
+    "SlotNote",
     "Subject",
     "Unsupported",
     "Usage",
     "as_document",
     "compile_claims",
+    "explain",
+    "explain_all",
+    "reads_of",
+    "render",
+    "render_all",
     "selectors_of",
     "settings_of",
     "solve",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from regauge.allocator.decisions import Decisions
+from regauge.allocator.explaining import ClusterExplanation, Explanation, explain, explain_all
 from regauge.allocator.inventory import Inventory
 from regauge.allocator.outcome import Abort, Outcome, Unsupported
 from regauge.allocator.pools import NodeView, view
-from regauge.allocator.problem import Problem, compile_claims
+from regauge.allocator.problem import Problem, claim_label, compile_claims
 from regauge.allocator.results import Solution, outcome_of
-from regauge.allocator.selecting import Selectors, selectors_of
+from regauge.allocator.selecting import Selectors, reads_of, selectors_of
 from regauge.allocator.settings import Settings, settings_of
 from regauge.allocator.solving import find
 from regauge.allocator.table import Table
@@ -56,6 +57,7 @@ class Allocator:
         shared = isinstance(self.settings, Settings) and self.settings.consumable_capacity
         self.usage = usage if isinstance(usage, Usage) else Usage.of(usage, shared_devices=shared)
         self.selectors = selectors or selectors_of(rules)
+        self.rules = rules
         self.randomness = randomness
         self.budget = budget
         self._views: dict[str, tuple[Node, NodeView | Abort]] = {}
@@ -87,3 +89,18 @@ class Allocator:
             return {node.metadata.name: problem for node in nodes}
         decisions = Decisions(problem, self.usage, self.randomness, self.budget)
         return {node.metadata.name: decisions.on(self.view(node)) for node in nodes}
+
+    def explain(self, node: Node, claims: Iterable[ResourceClaim]) -> Explanation:
+        """Why `claims` fit on `node` or do not, down to each device."""
+        claims = tuple(claims)
+        problem, offered = self.compile(claims), self.view(node)
+        if isinstance(problem, Unsupported):
+            labels = tuple(map(claim_label, claims))
+            return Explanation(node.metadata.name, labels, "unsupported", problem.feature, error=problem.text)
+        outcome = solve(problem, offered, self.usage, self.randomness, self.budget)
+        return explain(problem, offered, self.usage, outcome, reads_of(self.rules))
+
+    def explain_nodes(self, nodes: Iterable[Node], claims: Iterable[ResourceClaim]) -> ClusterExplanation:
+        """The same for many nodes, put together by reason."""
+        claims = tuple(claims)
+        return explain_all(self.explain(node, claims) for node in nodes)

@@ -16,6 +16,7 @@ from regauge.allocator.table import Table
 from regauge.allocator.values import UNKNOWN, Value
 
 CANDIDATES = "devices"
+ANY = "matching devices, as it asks for all of them"
 TOGETHER = "devices for these requests together"
 EQUAL = "devices with the same value"
 DISTINCT_VALUES = "different values"
@@ -91,6 +92,8 @@ def admissible(table: Table, attempt: Attempt, slot: Slot, device: int) -> bool:
 def _bound(table: Table, attempt: Attempt, needs: list[_Need]) -> Bound | None:
     """A reason that the last of `needs` adds."""
     last = needs[-1]
+    if last.slot.mode == ALL and last.count == 0:
+        return _said(table, last, ANY, 1, 0)
     if len(last.devices) < last.count:
         return _said(table, last, CANDIDATES, last.count, len(last.devices))
     exclusive = [need for need in needs if not need.slot.admin and not _sharing(table, need.devices)]

@@ -53,11 +53,13 @@ class NoFit:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """Upstream reports an error, in these words. `on_node`: only this node is lost, other nodes are still tried."""
+    """Upstream reports an error, in these words. `on_node`: only this node is lost, other nodes are still tried.
+    `node` is named where the node could not even be looked at."""
 
     text: str
     on_node: bool = False
     steps: int = 0
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ COMPLETE, INCOMPLETE, INVALID = "complete", "incomplete", "invalid"
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """One pool as one node sees it. `seen` of `announced` slices of `generation` are there.
+    """One pool as one node sees it: `seen` of `announced` slices of `generation` are there, `older` are out of date.
 
     `elsewhere` holds slices of the pool that do not concern the node: their devices may use the same counters.
     """
@@ -34,6 +34,7 @@ class PoolView:
     slices: tuple[SliceEntry, ...] = ()
     elsewhere: tuple[SliceEntry, ...] = ()
     counters: dict[CounterKey, int] = field(default_factory=dict)
+    older: int = 0
 
     @property
     def binding(self) -> bool:
@@ -75,7 +76,7 @@ def view(inventory: Inventory, node: Node, settings: Settings) -> NodeView | Abo
     try:
         relevant = _relevant(inventory, node, settings)
     except SelectorError as error:
-        return Abort(f"gather pool information: {error}")
+        return Abort(f"gather pool information: {error}", node=node.metadata.name)
     pools, stale = [], []
     for pool, slices in relevant.items():
         built = _built(inventory, pool, slices, settings)
@@ -168,7 +169,8 @@ def _built(inventory: Inventory, pool: PoolId, slices: list[SliceEntry], setting
             everything = [one for one in everything if not one.traits.groups]
     facts = (first.generation, first.announced, len(everything))
     if len(everything) != first.announced:
-        return PoolView(pool, INCOMPLETE, *facts)
+        older = sum(1 for one in inventory.by_pool[pool] if one.generation < first.generation)
+        return PoolView(pool, INCOMPLETE, *facts, older=older)
     if not _unsorted(settings):
         slices = sorted(slices, key=lambda one: one.name)
     names = {one.name for one in slices}

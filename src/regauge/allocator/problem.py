@@ -104,6 +104,7 @@ class Problem:
     claims: tuple[ClaimPlan, ...]
     slots: tuple[Slot, ...]
     settings: Settings
+    selectors: Selectors
 
     @property
     def fault(self) -> str:
@@ -131,7 +132,7 @@ def compile_claims(
         return settings
     known = classes if isinstance(classes, Mapping) else {one.metadata.name: one for one in classes}
     maker = _Maker(settings, selectors, known)
-    return Problem(tuple(map(maker.claim, claims)), tuple(maker.slots), settings)
+    return Problem(tuple(map(maker.claim, claims)), tuple(maker.slots), settings, selectors)
 
 
 def claim_label(claim: ResourceClaim) -> str:

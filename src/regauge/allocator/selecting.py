@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from regauge.cel import DeviceSelectors, Environment
+from regauge.cel import DeviceSelectors, Environment, Program, compile_selector
 from regauge.model.resource import Device, DeviceAttribute
 from regauge.model.rules import Rules
 
@@ -52,10 +53,23 @@ class Selectors(Protocol):
 
 def selectors_of(rules: Rules) -> Selectors:
     """The scheduler's own selectors under `rules`. Keep and share them: they remember what they compiled."""
-    return DeviceSelectors(
-        Environment(
-            minor=int(rules.minor.partition(".")[2]),
-            list_attributes=rules.on("DRAListTypeAttributes"),
-            consumable_capacity=rules.on("DRAConsumableCapacity"),
-        )
+    return DeviceSelectors(_environment(rules))
+
+
+def reads_of(rules: Rules) -> Callable[[str], frozenset[tuple[str, str, str]] | None]:
+    """Tells the values an expression reads, as (part, domain, name); None if it reads more than single values."""
+    environment = _environment(rules)
+
+    def reads(expression: str) -> frozenset[tuple[str, str, str]] | None:
+        compiled = compile_selector(expression, environment)
+        return compiled.reads if isinstance(compiled, Program) else None
+
+    return reads
+
+
+def _environment(rules: Rules) -> Environment:
+    return Environment(
+        minor=int(rules.minor.partition(".")[2]),
+        list_attributes=rules.on("DRAListTypeAttributes"),
+        consumable_capacity=rules.on("DRAConsumableCapacity"),
     )

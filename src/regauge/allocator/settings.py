@@ -25,7 +25,10 @@ FEATURES = (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The features that are on, the implementation that upstream would run, and the behaviours peculiar to it."""
+    """The features that are on, the implementation that upstream would run, and the behaviours peculiar to it.
+
+    `lists_withheld`: the gate for list attributes is on, but the scheduler does not tell its allocator.
+    """
 
     variant: str
     admin_access: bool
@@ -40,6 +43,7 @@ class Settings:
     derived_attributes: bool
     compatibility_groups: bool
     quirks: frozenset[str]
+    lists_withheld: bool = False
 
     @property
     def stable(self) -> bool:
@@ -78,4 +82,5 @@ def settings_of(rules: Rules, variant: str | None = None) -> Settings | Unsuppor
         derived_attributes="DerivedAttributes" in features,
         compatibility_groups="CompatibilityGroups" in features,
         quirks=rules.quirks,
+        lists_withheld="ListTypeAttributes" not in features and rules.on("DRAListTypeAttributes"),
     )

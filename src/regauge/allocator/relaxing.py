@@ -1,0 +1,134 @@
+"""What would have to be different: one constraint, taint, holder, request or known mistake of upstream at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from regauge.allocator.pools import NodeView
+from regauge.allocator.problem import ClaimPlan, Problem, RequestPlan
+from regauge.allocator.results import Solution
+from regauge.allocator.solving import find
+from regauge.allocator.table import Table
+from regauge.allocator.usage import Holder, PoolUsage, Usage
+from regauge.features import quirk_table
+
+CONSTRAINT, TAINTS, HOLDER, USAGE, REQUEST, MISTAKE = "constraint", "taints", "holder", "usage", "request", "mistake"
+_MOST_HOLDERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """One change after which the claims would fit; `text` is the sentence for it."""
+
+    kind: str
+    text: str
+
+
+def relaxations(problem: Problem, view: NodeView, usage: Usage, budget: int) -> tuple[Relaxation, ...]:
+    """The single changes that make the claims fit on the node, each tried with at most `budget` steps."""
+    found = []
+    for relaxation, changed, held in _changes(problem, view, usage):
+        if isinstance(find(Table(changed, view, held), budget), Solution):
+            found.append(relaxation)
+    return tuple(found)
+
+
+def missed(problem: Problem, view: NodeView, usage: Usage, budget: int) -> tuple[Relaxation, ...]:
+    """Known mistakes of this Kubernetes minor without which the claims would fit."""
+    settings = problem.settings
+    if settings.lists_withheld:
+        knowing = replace(settings, list_attributes=True, lists_withheld=False, quirks=frozenset())
+        if isinstance(find(Table(replace(problem, settings=knowing), view, usage), budget), Solution):
+            text = "a valid set exists, this scheduler misses it: it compares list attributes only from 1.37 on"
+            return (Relaxation(MISTAKE, text),)
+    wrong = [one for one in quirk_table() if one.id.startswith("allocator-") and one.id in settings.quirks]
+    if not wrong or not isinstance(_without(problem, view, usage, settings.quirks, budget), Solution):
+        return ()
+    found = []
+    for quirk in wrong:
+        if isinstance(_without(problem, view, usage, frozenset({quirk.id}), budget), Solution):
+            fixed = f"fixed in {quirk.fixed_in}" if quirk.fixed_in else "not fixed yet"
+            found.append(Relaxation(MISTAKE, f"a valid set exists, this scheduler misses it ({quirk.id}, {fixed})"))
+    return tuple(found) or (Relaxation(MISTAKE, "a valid set exists, this scheduler misses it"),)
+
+
+def _without(problem: Problem, view: NodeView, usage: Usage, quirks: frozenset[str], budget: int) -> object:
+    settings = replace(problem.settings, quirks=problem.settings.quirks - quirks)
+    return find(Table(replace(problem, settings=settings), view, usage), budget)
+
+
+def _changes(problem: Problem, view: NodeView, usage: Usage) -> Iterator[tuple[Relaxation, Problem, Usage]]:
+    for number, claim in enumerate(problem.claims):
+        for constraint in claim.constraints:
+            text = f"without the constraint {constraint.kind} {constraint.attribute} of claim {claim.label}"
+            changed = _unconstrained(problem, number, constraint.number)
+            yield Relaxation(CONSTRAINT, f"it would fit {text}"), changed, usage
+    if problem.settings.taints:
+        settings = replace(problem.settings, taints=False)
+        yield (
+            Relaxation(TAINTS, "it would fit if all taints were tolerated"),
+            replace(problem, settings=settings),
+            usage,
+        )
+    yield from _holders(problem, view, usage)
+    if sum(len(claim.requests) for claim in problem.claims) > 1:
+        for number, claim in enumerate(problem.claims):
+            for place, request in enumerate(claim.requests):
+                text = f"it would fit without request {request.name} of claim {claim.label}"
+                yield Relaxation(REQUEST, text), _shortened(problem, number, place), usage
+
+
+def _holders(problem: Problem, view: NodeView, usage: Usage) -> Iterator[tuple[Relaxation, Problem, Usage]]:
+    here = {pool.id for pool in view.pools}
+    holders: dict[Holder, None] = {}
+    for pool in view.pools:
+        held = usage.of_pool(pool.id)
+        holders.update(dict.fromkeys(one for row in held.whole.values() for one in row))
+        holders.update(dict.fromkeys(share.holder for row in held.shares.values() for share in row))
+    if not holders:
+        return
+    freed = Usage({key: value for key, value in usage.pools.items() if key not in here}, usage.shared_devices)
+    yield Relaxation(USAGE, "it would fit if nothing were in use on this node"), problem, freed
+    for holder in list(holders)[:_MOST_HOLDERS]:
+        if not str(holder):
+            continue
+        pools = {key: _released(value, holder) if key in here else value for key, value in usage.pools.items()}
+        text = f"it would fit if claim {holder} gave up its devices"
+        yield Relaxation(HOLDER, text), problem, Usage(pools, usage.shared_devices)
+
+
+def _released(usage: PoolUsage, holder: Holder) -> PoolUsage:
+    whole = {name: tuple(one for one in row if one != holder) for name, row in usage.whole.items()}
+    shares = {name: tuple(one for one in row if one.holder != holder) for name, row in usage.shares.items()}
+    return PoolUsage(
+        {name: row for name, row in whole.items() if row}, {name: row for name, row in shares.items() if row}
+    )
+
+
+def _unconstrained(problem: Problem, number: int, constraint: int) -> Problem:
+    def free(request: RequestPlan) -> RequestPlan:
+        slots = (
+            replace(slot, constraints=tuple(one for one in slot.constraints if one != constraint))
+            for slot in request.slots
+        )
+        return replace(request, slots=tuple(slots))
+
+    claim = problem.claims[number]
+    return _with_claim(problem, number, replace(claim, requests=tuple(map(free, claim.requests))))
+
+
+def _shortened(problem: Problem, number: int, place: int) -> Problem:
+    claim = problem.claims[number]
+    kept = [request for index, request in enumerate(claim.requests) if index != place]
+    requests = tuple(
+        replace(request, slots=tuple(replace(slot, request=index) for slot in request.slots))
+        for index, request in enumerate(kept)
+    )
+    return _with_claim(problem, number, replace(claim, requests=requests))
+
+
+def _with_claim(problem: Problem, number: int, claim: ClaimPlan) -> Problem:
+    claims = tuple(claim if index == number else one for index, one in enumerate(problem.claims))
+    slots = {slot.index: slot for plan in claims for request in plan.requests for slot in request.slots}
+    return replace(problem, claims=claims, slots=tuple(slots.get(slot.index, slot) for slot in problem.slots))
