@@ -175,16 +175,18 @@ class DRAPlugins:
         pause_s = _BACKOFF_S
         while link.machine.state is not LinkState.REMOVED:
             try:
-                link.channel = await self.net.connect(link.endpoint)
+                channel = await self.net.connect(link.endpoint)
             except RpcError:
                 self._step(link, LinkEvent.DROPPED)
                 await self.clock.sleep(pause_s)
                 pause_s = min(_BACKOFF_LIMIT_S, pause_s * _BACKOFF_FACTOR)
                 continue
+            if link.channel is not None:
+                await link.channel.close()  # only now: calls that broke must say so, not that we hung up
+            link.channel = channel
             pause_s = _BACKOFF_S
             self._step(link, LinkEvent.DIALED)
-            await link.channel.wait_lost()
-            await link.channel.close()
+            await channel.wait_lost()
             self._step(link, LinkEvent.DROPPED)
 
     def _step(self, link: Link, event: LinkEvent) -> None:

@@ -56,10 +56,12 @@ class PluginRegistry:
         self.work.start(self._watch(), "plugin watcher")
 
     async def _watch(self) -> None:
+        pause_s = 0.0  # what is there at the start is asked at once, what comes later at the next tick
         async for names in self.net.watch(self.options.plugins_registry):
-            await self._bring_about(names)
+            await self._bring_about(names, pause_s)
+            pause_s = self.options.timings.registry_tick_s
 
-    async def _bring_about(self, names: Mapping[str, int]) -> None:
+    async def _bring_about(self, names: Mapping[str, int], pause_s: float) -> None:
         """Deregister what is gone or was made anew, then register what is new."""
         for name, socket in tuple(self._sockets.items()):
             if names.get(name) != socket.identity:
@@ -69,7 +71,7 @@ class PluginRegistry:
             if name not in self._sockets and not name.startswith("."):
                 socket = _Socket(f"{self.options.plugins_registry}/{name}", identity)
                 self._sockets[name] = socket
-                socket.task = self.work.start(self._register(socket), f"registration {name}")
+                socket.task = self.work.start(self._register(socket, pause_s), f"registration {name}")
 
     async def _end(self, socket: _Socket) -> None:
         if socket.task is not None:
@@ -81,13 +83,13 @@ class PluginRegistry:
         else:
             await self.device_plugins.disconnect(socket.info.name)
 
-    async def _register(self, socket: _Socket) -> None:
-        pause_s = self.options.timings.registry_tick_s
+    async def _register(self, socket: _Socket, pause_s: float) -> None:
+        again_s = self.options.timings.registry_tick_s
         while True:
             await self.clock.sleep(pause_s)
             if await self._registered(socket):
                 return
-            pause_s = min(_RETRY_LIMIT_S, pause_s * 2)
+            pause_s, again_s = again_s, min(_RETRY_LIMIT_S, again_s * 2)
 
     async def _registered(self, socket: _Socket) -> bool:
         try:

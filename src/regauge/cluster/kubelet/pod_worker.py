@@ -153,7 +153,10 @@ class PodWorker:
             woken.cancel()
 
     async def _sync(self) -> float | None:
-        """One look at the pod. The seconds until the next one, or None when the pod is at its end."""
+        """One look at the pod. The seconds until the next one, or None when the pod is at its end.
+
+        Why a container waits is told at the next look, as upstream does: what is gone by then is never seen.
+        """
         if plan(self.pod, self.records, self._node.clock.now_s()).terminal:
             return None
         written = self._report()
@@ -165,7 +168,6 @@ class PodWorker:
         if step.terminal:
             return None
         self._note_waiting(step)
-        written = self._report() and written
         if self.machine.state is PodState.STARTING and not step.start and not step.wait:
             self.machine.step(PodEvent.STARTED)
         return self._pause(step, failed=failed, written=written)
@@ -185,7 +187,7 @@ class PodWorker:
 
     def _pause(self, step: Plan, *, failed: bool, written: bool) -> float:
         timings = self._node.options.timings
-        pauses = [timings.pod_sync_s]
+        pauses = [timings.pod_retry_s if step.wait else timings.pod_sync_s]
         if failed:
             pauses.append(timings.pod_first_retry_s if self._errors == 1 else timings.pod_retry_s)
         else:

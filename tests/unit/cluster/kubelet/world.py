@@ -346,12 +346,17 @@ class FakeDriver:
 
     async def start(self) -> None:
         services = Services(dra=self, health=self, health_versions=("v1alpha1",))
-        await self.net.serve(self.endpoint, services)
+        self.service = await self.net.serve(self.endpoint, services)
         address = f"{ROOT}/plugins_registry/{self.name}{self.tag}-reg.sock"
         self.registration = await self.net.serve(address, Services(plugin_registration=self))
 
     def kill(self) -> None:
         self.net.kill()
+
+    async def stop(self) -> None:
+        """End in order: both sockets are removed."""
+        await self.registration.stop()
+        await self.service.stop()
 
     async def get_info(self) -> PluginInfo:
         self.world.calls.append("GetInfo")
@@ -403,6 +408,7 @@ def simulate(
         world = World(clock, minor, timings or Timings(node_status_s=5.0))
         worlds.append(world)
         await world.kubelet.start()
+        await clock.sleep(0.1)
         await scenario(world)
         await world.kubelet.stop()
 

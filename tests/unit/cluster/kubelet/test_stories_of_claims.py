@@ -1,0 +1,315 @@
+"""Stories of claims, recorded with a real kubelet and played on ours: the same calls, the same moments of pods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pytest
+from tests.unit.cluster.kubelet.playing import claimed, gone, pod, ready_driver, same
+from tests.unit.cluster.kubelet.recorded import Recording
+from tests.unit.cluster.kubelet.world import FakeDriver, FakePlugin, World, simulate
+
+from regauge.pluginapi import (
+    ClaimRef,
+    PrepareResult,
+    RpcError,
+)
+
+
+@pytest.mark.row(49, how="vectors")
+@pytest.mark.row(51, how="vectors")
+def test_b02_normal() -> None:
+    async def scenario(world: World) -> None:
+        await ready_driver(world, "b02.example.com")
+        await claimed(world, "b02.example.com", "p")
+        await gone(world, "p")
+
+    same(simulate(scenario), Recording("B02-dra-normal"), "p", calls=("p-g",))
+
+
+@pytest.mark.row(62, how="vectors")
+@pytest.mark.row(63, how="vectors")
+def test_b03_shared() -> None:
+    async def scenario(world: World) -> None:
+        driver = await ready_driver(world, "b03.example.com")
+        world.claim("sh", ("g", "b03.example.com", "gpu-0"))
+        for name in ("p1", "p2"):
+            pod(world, name, claims={"g": "sh"})
+            await world.clock.sleep(1)
+        for name in ("p1", "p2"):
+            await gone(world, name)
+        driver.slow_s = 0.1
+        for name in ("q1", "q2"):
+            pod(world, name, claims={"g": "sh"})
+        await world.clock.sleep(1)
+        for name in ("q1", "q2"):
+            await gone(world, name)
+
+    same(simulate(scenario), Recording("B03-dra-shared"), "p1", "p2", "q1", "q2", calls=("sh",))
+
+
+@pytest.mark.row(49, how="vectors")
+def test_b04_prepare_fails() -> None:
+    name = "b04.example.com"
+
+    async def scenario(world: World) -> None:
+        driver = await ready_driver(world, name)
+        waits = {"once": 16.0, "thrice": 60.0, "forever": 50.0}
+        for pod_name, wait_s in waits.items():
+            driver.fail[f"{pod_name}-g"] = ["device busy"] * 5
+            await claimed(world, name, pod_name)
+            await world.clock.sleep(wait_s)
+            await gone(world, pod_name)
+        driver.skip = True
+        await claimed(world, name, "omit")
+        await world.clock.sleep(13)
+        await gone(world, "omit")
+        driver.skip, driver.cdi = False, False
+        await claimed(world, name, "nocdi")
+        await gone(world, "nocdi")
+
+    pods = ("once", "thrice", "forever", "omit", "nocdi")
+    same(simulate(scenario), Recording("B04-dra-prepare-fails"), *pods, calls=tuple(f"{one}-g" for one in pods))
+
+
+@pytest.mark.row(51, how="vectors")
+def test_b08_force_delete() -> None:
+    name = "b08.example.com"
+
+    async def scenario(world: World) -> None:
+        driver = await ready_driver(world, name)
+        await claimed(world, name, "p", claim="c")
+        world.delete_pod("p", 0)
+        await world.clock.sleep(3)
+        await claimed(world, name, "q", claim="c2")
+        driver.kill()
+        world.delete_pod("q", 0)
+        await world.clock.sleep(2)
+        await claimed(world, name, "r", claim="c3")
+        await world.clock.sleep(3)
+        await FakeDriver(world, name).start()
+        await world.clock.sleep(5)
+        assert world.calls[-1] == "Unprepare c2"
+        await world.clock.sleep(75)
+
+    same(simulate(scenario), Recording("B08-dra-force-delete"), "r", calls=("c", "c2", "c3"))
+
+
+@pytest.mark.row(51, how="vectors")
+def test_b14_unprepare_fails() -> None:
+    name = "b14.example.com"
+
+    async def scenario(world: World) -> None:
+        driver = await ready_driver(world, name)
+        await claimed(world, name, "p", claim="c")
+        driver.fail_unprepare["c"] = ["cannot reset"] * 2
+        await gone(world, "p")
+        await world.clock.sleep(20)
+
+    same(simulate(scenario), Recording("B14-dra-unprepare-fails"), "p", calls=("c",))
+
+
+@pytest.mark.row(49, how="vectors")
+def test_b15_two_drivers() -> None:
+    async def scenario(world: World) -> None:
+        await ready_driver(world, "b15a.example.com")
+        other = await ready_driver(world, "b15b.example.com")
+        world.claim("p-a", ("g", "b15a.example.com", "gpu-0"))
+        world.claim("p-b", ("g", "b15b.example.com", "gpu-0"))
+        other.fail["p-b"] = ["nic is down"]
+        pod(world, "p", claims={"a": "p-a", "b": "p-b"})
+        await world.clock.sleep(25)
+        await gone(world, "p")
+
+    same(simulate(scenario), Recording("B15-dra-two-drivers"), "p", calls=("p-a", "p-b"))
+
+
+@pytest.mark.row(49, how="vectors")
+def test_b18_and_b19_retries() -> None:
+    async def scenario(world: World) -> None:
+        driver = await ready_driver(world, "b18.example.com")
+        driver.fail["p0-g"] = ["not yet"] * 3
+        await claimed(world, "b18.example.com", "p0")
+        await world.clock.sleep(3 * 75 + 1)
+
+    same(simulate(scenario), Recording("B18-dra-retry-period"), "p0", calls=("p0-g",))
+
+
+class Hanging(FakeDriver):
+    """Unprepares slowly, too."""
+
+    slow_unprepare_s = 0.0
+
+    async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        answer = await super().node_unprepare_resources(claims)
+        await self.world.clock.sleep(self.slow_unprepare_s)
+        return answer
+
+
+@pytest.mark.row(49, how="vectors")
+def test_b05_hangs() -> None:
+    async def scenario(world: World) -> None:
+        driver = Hanging(world, "b05.example.com")
+        await driver.start()
+        await ready_driver(world, "b05b.example.com")
+        driver.slow_s = driver.slow_unprepare_s = 70
+        await claimed(world, "b05b.example.com", "q")
+        await claimed(world, "b05.example.com", "p")
+        await world.clock.sleep(60)
+        world.delete_pod("p")
+        await world.clock.sleep(40)
+        driver.slow_unprepare_s = 0
+        await world.clock.sleep(10)
+
+    same(simulate(scenario), Recording("B05-dra-prepare-hangs"), "p", "q", calls=("p-g", "q-g"))
+
+
+class DyingDriver(FakeDriver):
+    """Dies in the prepare of a claim."""
+
+    async def node_prepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
+        self.world.calls.append(f"Prepare {claims[0].name}")
+        self.kill()
+        raise RpcError("Internal", "dead")
+
+
+@pytest.mark.row(49, how="vectors")
+def test_b06_driver_dies() -> None:
+    name = "b06.example.com"
+
+    async def scenario(world: World) -> None:
+        dying = DyingDriver(world, name)
+        await dying.start()
+        await world.clock.sleep(2)
+        await claimed(world, name, "p")
+        (event,) = world.events("FailedPrepareDynamicResources")
+        assert "NodePrepareResources: rpc error: code = Unavailable desc = error reading from server" in event
+        driver = await ready_driver(world, name)
+        await world.clock.sleep(60)
+        await claimed(world, name, "q")
+        driver.kill()
+        await world.clock.sleep(5)
+
+    same(simulate(scenario), Recording("B06-dra-driver-dies"), "p", "q", calls=("q-g",))
+
+
+@pytest.mark.row(51, how="vectors")
+def test_b07_driver_gone() -> None:
+    name = "b07.example.com"
+
+    async def scenario(world: World) -> None:
+        driver = await ready_driver(world, name)
+        world.slice(name)
+        await claimed(world, name, "p")
+        await claimed(world, name, "keep", "gpu-1", "named")
+        driver.kill()
+        world.delete_pod("p")
+        await world.clock.sleep(5)
+        await claimed(world, name, "new", "gpu-2")
+        await world.clock.sleep(27)
+        assert world.slices() == []
+        again = FakeDriver(world, name)
+        await again.start()
+        await world.clock.sleep(100)
+
+    same(simulate(scenario), Recording("B07-dra-driver-gone"), "p", "keep", "new", calls=("p-g", "named", "new-g"))
+
+
+@pytest.mark.row(49, how="vectors")
+def test_b10_not_registered() -> None:
+    async def scenario(world: World) -> None:
+        await claimed(world, "b10.example.com", "p")
+        await world.clock.sleep(25)
+        await gone(world, "p")
+
+    same(simulate(scenario), Recording("B10-dra-not-registered"), "p")
+
+
+@pytest.mark.row(49, how="vectors")
+def test_b13_rolling_update() -> None:
+    name = "b13.example.com"
+
+    async def scenario(world: World) -> None:
+        world.spec_file(f"{name}/dev", *(f"gpu-{index}" for index in range(4)))
+        first, second, third = (FakeDriver(world, name, tag=tag) for tag in ("a", "b", "c"))
+        await first.start()
+        await world.clock.sleep(2)
+        await claimed(world, name, "p1", "gpu-0")
+        await second.start()
+        await world.clock.sleep(2)
+        await claimed(world, name, "p2", "gpu-1")
+        await first.stop()
+        await claimed(world, name, "p3", "gpu-2")
+        await gone(world, "p1")
+        await third.start()
+        await world.clock.sleep(2)
+        third.kill()
+        await claimed(world, name, "p4", "gpu-0")
+
+    world, recording = simulate(scenario), Recording("B13-dra-rolling-update")
+    asked = [call for call in world.calls if not call.startswith(("pod ", "GetInfo"))]
+    assert asked == ["Preparea p1-g", "Prepareb p2-g", "Prepareb p3-g", "Unprepareb p1-g", "Prepareb p4-g"]
+    world.calls = [re.sub(r"^(Unprepare|Prepare)[abc] ", r"\1 ", call) for call in asked]
+    same(world, recording, "p1", "p2", "p3", "p4")
+
+
+@pytest.mark.row(51, how="vectors")
+def test_g08_forced_while_down() -> None:
+    name = "g08.example.com"
+
+    async def scenario(world: World) -> None:
+        await ready_driver(world, name)
+        await claimed(world, name, "p", claim="c")
+        await claimed(world, name, "stay", "gpu-1", "stay")
+        await world.kubelet.kill()
+        world.node_net.kill()
+        world.delete_pod("p", 0)
+        await world.clock.sleep(2)
+        world.kubelet = world.new_kubelet()
+        await world.kubelet.start()
+        await world.clock.sleep(61)
+
+    same(simulate(scenario), Recording("G08-forced-while-down"), "stay", calls=("c", "stay"))
+
+
+@pytest.mark.row(11, how="vectors")
+@pytest.mark.row(49, how="vectors")
+def test_g01_kubelet_restart() -> None:
+    back, gone_for_good = "g01back.example.com/dev", "g01gone.example.com/dev"
+
+    async def scenario(world: World) -> None:
+        first, second = FakePlugin(world, back, "ba0", "ba1"), FakePlugin(world, gone_for_good, "bb0", "bb1")
+        await first.start()
+        await second.start()
+        await ready_driver(world, "g01.example.com")
+        absent = await ready_driver(world, "g01absent.example.com")
+        pod(world, "pback", limits={back: "1"})
+        pod(world, "pgone", limits={gone_for_good: "1"})
+        await world.clock.sleep(1)
+        await claimed(world, "g01.example.com", "pforce", "gpu-2", "forced")
+        await claimed(world, "g01.example.com", "pdra", "gpu-0", "named")
+        await claimed(world, "g01.example.com", "pdel", "gpu-1")
+        await claimed(world, "g01absent.example.com", "pabs")
+        absent.kill()
+        await world.kubelet.kill()
+        world.node_net.kill()
+        world.delete_pod("pdel")
+        world.delete_pod("pforce", 0)
+        await world.clock.sleep(2)
+        second.kill()
+        first.kill()
+        world.kubelet = world.new_kubelet()
+        await world.kubelet.start()
+        await FakePlugin(world, back, "ba0", "ba1").start()
+        await world.clock.sleep(6)
+        pod(world, "n1", limits={back: "1"})
+        pod(world, "n2", limits={gone_for_good: "1"})
+        await world.clock.sleep(2)
+        world.delete_pod("pabs")
+        await world.clock.sleep(4)
+        await FakeDriver(world, "g01absent.example.com").start()
+        await world.clock.sleep(16)
+
+    pods = ("pback", "pgone", "pdra", "pdel", "n1", "n2", "pabs")
+    same(simulate(scenario), Recording("G01-kubelet-restart"), *pods)
