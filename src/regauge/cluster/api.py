@@ -28,10 +28,11 @@ _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGr
 class Api:
     """`ClusterApi` for one actor. All actors of a cluster share one `ServerState`."""
 
-    def __init__(self, state: ServerState, actor: str) -> None:
+    def __init__(self, state: ServerState, actor: str, component: str = "") -> None:
         self._state = state
         self._store = state.store
         self._actor = actor
+        self._component = component or actor
 
     @property
     def actor(self) -> str:
@@ -41,9 +42,14 @@ class Api:
     def state(self) -> ServerState:
         return self._state
 
-    def as_actor(self, actor: str) -> Api:
+    @property
+    def component(self) -> str:
+        """Who tells events; one program (the actor) may have several voices."""
+        return self._component
+
+    def as_actor(self, actor: str, component: str = "") -> Api:
         """The same API for another actor."""
-        return Api(self._state, actor)
+        return Api(self._state, actor, component)
 
     def version(self) -> Version:
         minor = ".".join(self._state.git_version.lstrip("v").split(".")[:2])

@@ -9,7 +9,7 @@ SIMILAR_LIMIT = 10
 SIMILAR_WINDOW_S = 600
 COMBINED = "(combined from similar events): "
 
-Group = tuple[str, str, str, str]  # actor; uid, type and reason of what is told
+Group = tuple[str, str, str, str]  # component; uid, type and reason of what is told
 
 
 class Correlator:

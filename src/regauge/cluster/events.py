@@ -11,7 +11,7 @@ from regauge.model.kinds import CORE_EVENT
 def record(api: ActorApi, regarding: Object, type_: str, reason: str, message: str) -> None:
     """Write or count up an Event. An event that the API refuses is lost, as upstream; faults of other kinds go on."""
     metadata = regarding["metadata"]
-    group = (api.actor, str(metadata.get("uid", "")), type_, reason)
+    group = (api.component, str(metadata.get("uid", "")), type_, reason)
     message, known = api.state.events.correlate(group, message, api.state.clock.now_s())
     try:
         if known is not None and _count_up(api, known, message):
@@ -48,8 +48,8 @@ def _create(api: ActorApi, regarding: Object, type_: str, reason: str, message: 
         "reason": reason,
         "message": message,
         "type": type_,
-        "source": {"component": api.actor},
-        "reportingComponent": api.actor,
+        "source": {"component": api.component},
+        "reportingComponent": api.component,
         "reportingInstance": "",
         "firstTimestamp": now,
         "lastTimestamp": now,

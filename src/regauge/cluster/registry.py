@@ -92,6 +92,8 @@ def prepared_for_create(kind: Kind, object_: Object) -> Object:
         new["status"] = dict(_STATUS_AT_CREATION.get(name, {}))
     if counts_generations(kind):
         new["metadata"] = {**new["metadata"], "generation": 1}
+    if name == ("batch", "jobs"):
+        new["spec"] = _selecting_job(new)
     if name == ("", "namespaces"):
         spec = dict(new.get("spec") or {})
         spec["finalizers"] = sorted({*(spec.get("finalizers") or []), "kubernetes"})
@@ -101,10 +103,28 @@ def prepared_for_create(kind: Kind, object_: Object) -> Object:
     return new
 
 
+def _selecting_job(job: Object) -> Object:
+    """A Job without a selector of its own selects its pods by its uid."""
+    spec = dict(job.get("spec") or {})
+    template = spec.get("template")
+    if spec.get("manualSelector") or not isinstance(template, dict):
+        return spec
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    metadata = dict(template.get("metadata") or {})
+    own = {"controller-uid": uid, "batch.kubernetes.io/controller-uid": uid}
+    named = {"job-name": name, "batch.kubernetes.io/job-name": name}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **own, **named}
+    spec["template"] = {**template, "metadata": metadata}
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    return spec
+
+
 def prepared_for_update(kind: Kind, old: Object, new: Object, subresource: str) -> Object:
     """The new state an update leads to: the parts that this path may not write come from the old state."""
     if subresource == "status":
         return _status_update(kind, old, new)
+    if subresource == "finalize":
+        return {**old, "spec": {**(old.get("spec") or {}), "finalizers": (new.get("spec") or {}).get("finalizers") or []}}
     result = dict(new)
     if has_status(kind):
         result.pop("status", None)

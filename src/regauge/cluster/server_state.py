@@ -109,6 +109,10 @@ class ActorApi(ClusterApi, Protocol):
     @property
     def state(self) -> ServerState: ...
 
+    @property
+    def component(self) -> str:
+        """Who tells events."""
+
     def remove(self, kind: Kind, name: str, namespace: str, options: DeleteOptions) -> tuple[Object, bool]:
         """Delete with all options. Returns the last state and whether the object is gone."""
 

@@ -1,0 +1,40 @@
+"""The control loops of a cluster, one file each. All of them, ready to run: `workload_controllers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from regauge.base import Clock
+from regauge.cluster.api import Api
+from regauge.cluster.controllers.budgets import DisruptionController
+from regauge.cluster.controllers.daemonsets import DaemonSetController
+from regauge.cluster.controllers.deployments import DeploymentController
+from regauge.cluster.controllers.garbage import GarbageCollector
+from regauge.cluster.controllers.jobs import JobController
+from regauge.cluster.controllers.namespaces import NamespaceController
+from regauge.cluster.controllers.quotas import QuotaController
+from regauge.cluster.controllers.replicasets import ReplicaSetController
+from regauge.cluster.controllers.statefulsets import StatefulSetController
+from regauge.cluster.port import Controller
+
+__all__ = ["workload_controllers"]
+
+_MAKERS: dict[str, Callable[[Api, Clock], Controller]] = {
+    DeploymentController.name: DeploymentController,
+    ReplicaSetController.name: ReplicaSetController,
+    StatefulSetController.name: StatefulSetController,
+    DaemonSetController.name: DaemonSetController,
+    JobController.name: JobController,
+    DisruptionController.name: DisruptionController,
+    QuotaController.name: lambda api, _clock: QuotaController(api, api.state.store),
+    NamespaceController.name: lambda api, _clock: NamespaceController(api),
+    GarbageCollector.name: lambda api, _clock: GarbageCollector(api),
+}
+
+
+def workload_controllers(api: Api) -> tuple[Controller, ...]:
+    """Workloads, disruption budgets, quotas, namespaces and garbage collection.
+
+    They write as `api.actor`; their events name the controller, as those of upstream do.
+    """
+    return tuple(make(api.as_actor(api.actor, name), api.state.clock) for name, make in _MAKERS.items())
