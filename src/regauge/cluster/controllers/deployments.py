@@ -185,7 +185,8 @@ class DeploymentController:
                 room -= unhealthy
                 self._scale(deployment, item, replicas_of(item) - unhealthy, limits)
         old = [self._again(item) for item in old]
-        room = sum(map(available_of, everything)) - least
+        # Upstream takes the first term alone, which goes too far while a status lags behind its spec.
+        room = min(sum(map(available_of, everything)) - least, room)
         for item in old:
             step = min(room, replicas_of(item))
             if step > 0:
