@@ -1,0 +1,65 @@
+"""The allocator against upstream's own answers: results, their order, node selector, configuration and errors."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.allocator.vectors import ask, differs, lines, pairs
+
+# What no minor of the allocator here does as upstream, and why.
+KNOWN = {
+    # 0.36 adds to the very quantity of the claim when it is too wide for an int64, so that each look makes it larger.
+    ("1.36", "upstream"): {"consumable-capacity-requests-are-not-modified"},
+}
+
+
+@pytest.mark.row(3, 25, 28, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, how="vectors")
+@pytest.mark.parametrize(
+    ("minor", "name", "compared"),
+    [
+        ("1.37", "upstream", 667),
+        ("1.37", "quirks", 138),
+        ("1.37", "shape", 13),
+        ("1.37", "random", 1976),
+        ("1.36", "upstream", 258),
+        ("1.36", "quirks", 128),
+        ("1.36", "shape", 13),
+        ("1.36", "random", 850),
+        ("1.36", "random36", 1298),
+    ],
+)
+def test_answers_are_upstreams(minor: str, name: str, compared: int) -> None:
+    seen, wrong = 0, []
+    for case, want in pairs(name, minor):
+        seen += 1
+        if differs(case, ask(case), want):
+            wrong.append(want["name"])
+    assert seen == compared
+    assert set(wrong) == KNOWN.get((minor, name), set())
+
+
+@pytest.mark.parametrize("name", ["quirks", "shape", "random"])
+def test_a_search_takes_upstreams_steps(name: str) -> None:
+    """The search is the same one: it looks at the same choices in the same order, as far as it is not cut short."""
+    compared, wrong = 0, []
+    for case, want in pairs(name, "1.37"):
+        steps = want.get("allocateOneCalls")
+        if steps is None or steps > 200 or want["variant"] == "stable":
+            continue
+        compared += 1
+        if ask(case).get("allocateOneCalls") != steps:
+            wrong.append((want["name"], steps))
+    assert compared > 10
+    assert wrong == []
+
+
+@pytest.mark.row(52, 53, how="vectors")
+def test_pools_are_gathered_as_upstream_does() -> None:
+    cases = {case["name"]: case for case in lines("random_cases")}
+    wrong = []
+    for want in lines("random_pools"):
+        if want.get("variant") == "stable":
+            continue
+        got = ask({**cases[want["name"]], "mode": "pools"})
+        if got.get("pools", []) != (want.get("pools") or []):
+            wrong.append(want["name"])
+    assert wrong == []
