@@ -104,6 +104,8 @@ class _Run:
                 return None
             inventory = await inventory_of(self.world)
             here = [device for device in inventory.devices if device.node == self.sample.node]
+            if not {resource, self.sample.description.driver} <= set(self.world.registered):
+                return None
             everything = (
                 whole(nodes[0].status.capacity.get(resource, 0)) == counted and len(here) == counted + published
             )

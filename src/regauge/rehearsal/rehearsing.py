@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from regauge.base import InputError, pretty_json
 from regauge.cluster import VirtualClock, run_virtual
@@ -15,9 +16,9 @@ from regauge.host import RealFiles
 from regauge.model import Rules
 from regauge.rehearsal.first_move import Outcome, first_move
 from regauge.rehearsal.live import live_world
+from regauge.rehearsal.nodes import MemoryMachine, NodePlan, NodeWorld
 from regauge.rehearsal.report import Mode, Recorder, Report, Step
 from regauge.rehearsal.samples import ENV_PREFIX, NODE, facts_of, load_sample, sample_devices
-from regauge.rehearsal.simulated import SimulatedWorld, driver_plugin
 from regauge.rehearsal.world import TIMINGS
 
 EPOCH_S = 1_800_000_000.0
@@ -58,18 +59,21 @@ def rehearse_sample(options: RehearsalOptions, listen: Listen) -> Report:
 
 async def _simulated(clock: VirtualClock, rules_: Rules, options: RehearsalOptions, listen: Listen) -> Report:
     sample = load_sample()
-    world = SimulatedWorld(clock, rules_, options.seed, lambda name: name.startswith(ENV_PREFIX))
+    world = NodeWorld(Mode.SIMULATED, clock, rules_, Random(options.seed), MemoryMachine, _sample_variable)
     world.control.start()
     try:
-        plugins = {"driver": driver_plugin(world, NODE, sample_devices())}
-        await world.add_node(
-            KubeletOptions(rules=rules_, timings=TIMINGS), NODE, plugins, facts_of(sample.description, NODE)
-        )
+        plugins = {"driver": world.driver_plugin(sample_devices())}
+        kubelet = KubeletOptions(rules=rules_, timings=TIMINGS)
+        await world.add_node(NodePlan(NODE, kubelet, plugins, facts_of(sample.description, NODE)))
         recorder = Recorder(clock.monotonic_s, listen)
         outcome = await first_move(world, sample, recorder)
     finally:
         await world.stop()
     return _report(outcome, recorder, Mode.SIMULATED, rules_, options)
+
+
+def _sample_variable(name: str) -> bool:
+    return name.startswith(ENV_PREFIX)
 
 
 async def _live(rules_: Rules, options: RehearsalOptions, listen: Listen) -> Report:
