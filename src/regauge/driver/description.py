@@ -71,6 +71,10 @@ class Description:
     answer_cdi: bool = True
     answer_classic: bool = False
     pre_start: bool = False
+    _by_name: Mapping[str, Device] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {device.name: device for device in self.devices})
 
     def device(self, name: str) -> Device | None:
-        return next((device for device in self.devices if device.name == name), None)
+        return self._by_name.get(name)

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from regauge.base import Clock
 from regauge.driver.checkpoint import Checkpoint
-from regauge.driver.description import Stack
+from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
 from regauge.driver.holders import HolderSearch, Unknown
+from regauge.driver.neighbours import Neighbours
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.signals import Signal, wait_at_most
 
@@ -23,10 +24,19 @@ RETRY_S = 10.0
 class Handover:
     """Brings the owners to what the description says. `withdrawn` waits until a stack no longer advertises a device."""
 
-    def __init__(self, fleet: Fleet, checkpoint: Checkpoint, search: HolderSearch, clock: Clock, tell: Tell) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        checkpoint: Checkpoint,
+        search: HolderSearch,
+        neighbours: Neighbours,
+        clock: Clock,
+        tell: Tell,
+    ) -> None:
         self._fleet = fleet
         self._checkpoint = checkpoint
         self._search = search
+        self._neighbours = neighbours
         self._clock = clock
         self._tell = tell
         self._told: dict[str, str] = {}
@@ -39,21 +49,21 @@ class Handover:
         present = [one for one in self._fleet.description.devices if one.name not in self._fleet.retired]
         fresh = [device for device in present if device.name not in recorded]
         held = await self._search.holders(Stack.DEVICE_PLUGIN) if any(d.stack is Stack.DRA for d in fresh) else {}
+        taken = await self._taken(fresh)
         for device in present:
             owners[device.name] = recorded.get(device.name, device.stack)
             if device in fresh and not isinstance(held, Unknown) and device.name in held:
                 owners[device.name] = Stack.DEVICE_PLUGIN
-        self._set(owners)
+        self._set({name: owner for name, owner in owners.items() if name not in taken})
 
     async def run(self, withdrawn: Callable[[Stack, str], Awaitable[None]]) -> None:
         """Hand over what is described otherwise, at the start and whenever the description changes. Runs on."""
         while True:
             seen = self.described.version
-            self._add_new()
-            moving = self._moving()
-            for name, target in moving.items():
+            waiting = await self._add_new()
+            for name, target in self._moving().items():
                 await self._move(name, target, withdrawn)
-            if self._moving():
+            if waiting or self._moving():
                 await wait_at_most(self.described, seen, self._clock, RETRY_S)
             else:
                 await self.described.wait(seen)
@@ -66,15 +76,27 @@ class Handover:
             if device.name in owners and owners[device.name] is not device.stack
         }
 
-    def _add_new(self) -> None:
-        names = {
-            device.name: device.stack
-            for device in self._fleet.description.devices
-            if device.name not in self._fleet.retired
-        }
+    async def _add_new(self) -> bool:
+        """Give devices that have no owner yet to their stack. Returns whether one is held back for a neighbour's sake."""
+        present = [one for one in self._fleet.description.devices if one.name not in self._fleet.retired]
+        taken = await self._taken([one for one in present if one.name not in self._fleet.owners])
+        names = {one.name: one.stack for one in present}
         owners = {name: owner for name, owner in self._fleet.owners.items() if name in names}
-        owners.update({name: stack for name, stack in names.items() if name not in owners})
+        owners.update({name: stack for name, stack in names.items() if name not in owners and name not in taken})
         self._set(owners)
+        return bool(taken)
+
+    async def _taken(self, devices: list[Device]) -> frozenset[str]:
+        """Which of these devices somebody else on the node advertises."""
+        if not devices:
+            return frozenset()
+        claimants = await self._neighbours.claimants(devices)
+        for name, by in claimants.items():
+            if self._told.get(name) != by:
+                self._told[name] = by
+                text = f"not advertised: {by}; looked at again every {RETRY_S:g} s"
+                self._tell(Notice("advertised-twice", text, "error", name))
+        return frozenset(claimants)
 
     async def _move(self, name: str, target: Stack, withdrawn: Callable[[Stack, str], Awaitable[None]]) -> None:
         old = target.other

@@ -21,6 +21,7 @@ from regauge.driver.fleet import Fleet
 from regauge.driver.handover import Handover
 from regauge.driver.holders import HolderSearch
 from regauge.driver.kinds import KINDS, DeviceKind, Surroundings
+from regauge.driver.neighbours import Neighbours
 from regauge.driver.notices import Notice, Tell, silent
 from regauge.driver.publisher import ApiPublisher, FilePublisher
 from regauge.driver.recovery import StaleClaims
@@ -98,7 +99,8 @@ class Driver:
         self._specs = Specs(files, options.cdi_dir, self._described.cdi_kind)
         self.claims = Claims(self.fleet, self._kind, self._checkpoint, self._specs, kube, tell)
         search = HolderSearch(self.fleet, self._checkpoint, options.kubelet_dir, net, kube, files)
-        self._handover = Handover(self.fleet, self._checkpoint, search, clock, tell)
+        self._neighbours = Neighbours(self.fleet, options.kubelet_dir, net, kube, tell)
+        self._handover = Handover(self.fleet, self._checkpoint, search, self._neighbours, clock, tell)
         self._publisher = self._make_publisher()
 
     def _make_publisher(self) -> ApiPublisher | FilePublisher | None:
@@ -141,6 +143,7 @@ class Driver:
             self._tell(Notice("orphan-spec", "a CDI spec of a claim that is not prepared is removed", about=uid))
         self.fleet.observe(await self._kind.health(self.fleet.description.devices))
         await self._handover.begin()
+        await self._neighbours.check_resource_name()
         self._write_base()
 
     def _recovered(self) -> tuple[PreparedClaim, ...]:

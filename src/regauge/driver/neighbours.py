@@ -1,0 +1,127 @@
+"""Does somebody else on this node advertise a device already? Told by what the device is, not by how it is called.
+
+Seen are the ResourceSlices of other drivers on this node, and what other device plugins registered with the kubelet. A value
+of theirs (an attribute, an id) that equals a UUID or PCI address of a device of ours means the same device. Sharing a
+device between two drivers ends in two pods on it, so ours holds back until the other one is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from regauge.base import RegaugeError
+from regauge.driver.description import Device
+from regauge.driver.fleet import Fleet
+from regauge.driver.notices import Notice, Tell
+from regauge.kube import KubeClient
+from regauge.model import Object
+from regauge.model.kinds import DEVICE_CLASS, RESOURCE_SLICE
+from regauge.pluginapi import ContainerDevices, PluginNet, RpcError
+
+_TELLING_LENGTH = 8  # shorter values, such as an index written as a UUID, say nothing about what a device is
+
+
+def in_slices(devices: Iterable[Device], driver: str, node: str, slices: Iterable[Object]) -> dict[str, str]:
+    """By device, which device of which other driver on this node it is."""
+    wanted = _identities(devices)
+    found: dict[str, str] = {}
+    for slice_ in slices:
+        spec = slice_.get("spec", {})
+        if spec.get("driver") == driver:
+            continue
+        for other in spec.get("devices", []):
+            if node not in (spec.get("nodeName"), other.get("nodeName")):
+                continue
+            for value in _values(other):
+                if value in wanted:
+                    by = f"{spec.get('driver')} publishes it as {other.get('name')} (pool {spec['pool']['name']})"
+                    found.setdefault(wanted[value], by)
+    return found
+
+
+def in_plugins(devices: Iterable[Device], resource: str, allocatable: Iterable[ContainerDevices]) -> dict[str, str]:
+    """By device, which other extended resource of this node has it."""
+    wanted = _identities(devices)
+    return {
+        wanted[id_.lower()]: f"a device plugin offers it as {id_} of {entry.resource_name}"
+        for entry in allocatable
+        if entry.resource_name != resource
+        for id_ in entry.device_ids
+        if id_.lower() in wanted
+    }
+
+
+def _identities(devices: Iterable[Device]) -> dict[str, str]:
+    return {
+        value.lower(): device.name
+        for device in devices
+        for value in (device.identity.uuid, device.identity.pci)
+        if len(value) >= _TELLING_LENGTH
+    }
+
+
+def _values(device: Object) -> list[str]:
+    values = [attribute.get("string") for attribute in device.get("attributes", {}).values()]
+    return [value.lower() for value in values if isinstance(value, str)]
+
+
+class Neighbours:
+    """Looks around this node."""
+
+    def __init__(self, fleet: Fleet, kubelet_dir: str, net: PluginNet, kube: KubeClient | None, tell: Tell) -> None:
+        self._fleet = fleet
+        self._kubelet_dir = kubelet_dir
+        self._net = net
+        self._kube = kube
+        self._tell = tell
+        self._unseen: dict[str, str] = {}
+
+    async def claimants(self, devices: Iterable[Device]) -> Mapping[str, str]:
+        """By device, who else advertises it. What cannot be seen is told, once."""
+        devices = tuple(devices)
+        description = self._fleet.description
+        found = in_plugins(devices, description.resource, await self._allocatable())
+        if self._kube is not None:
+            try:
+                slices = (await self._kube.list(RESOURCE_SLICE)).items
+            except RegaugeError as error:
+                self._cannot_see("the slices of other drivers", str(error))
+            else:
+                found |= in_slices(devices, description.driver, self._fleet.pool, slices)
+        return found
+
+    async def check_resource_name(self) -> None:
+        """Tell when a class serves the plugin's resource name too: the two must not meet on one node (KEP-5004)."""
+        resource = self._fleet.description.resource
+        if self._kube is None or not resource:
+            return
+        try:
+            classes = (await self._kube.list(DEVICE_CLASS)).items
+        except RegaugeError as error:
+            self._cannot_see("device classes", str(error))
+            return
+        for one in classes:
+            if one.get("spec", {}).get("extendedResourceName") == resource:
+                text = (
+                    f"DeviceClass {one['metadata']['name']} serves {resource} by claims: on a node that has it by a device"
+                    " plugin, too, pods are counted against the plugin's devices only"
+                )
+                self._tell(Notice("resource-name-twice", text, "warning", resource))
+
+    async def _allocatable(self) -> tuple[ContainerDevices, ...]:
+        address = f"{self._kubelet_dir}/pod-resources/kubelet.sock"
+        try:
+            channel = await self._net.connect(address, timeout_s=2.0)
+            try:
+                return await channel.pod_resources().get_allocatable_resources()
+            finally:
+                await channel.close()
+        except RpcError as error:
+            self._cannot_see("the devices of other device plugins", str(error))
+            return ()
+
+    def _cannot_see(self, what: str, why: str) -> None:
+        if self._unseen.get(what) != why:
+            self._unseen[what] = why
+            text = f"{what} cannot be seen, so whether they overlap with these is unknown: {why}"
+            self._tell(Notice("unseen", text, "warning", self._fleet.pool))
