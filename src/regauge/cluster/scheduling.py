@@ -245,7 +245,8 @@ class SchedulingLoop:
         if current is None or current.metadata.uid != pod.metadata.uid:
             self.state.drop_pod(binding.waiting.key)
             return
-        self._queue.failed(binding.waiting, self._clock.now_s())
+        if not current.spec.node_name:
+            self._queue.failed(binding.waiting, self._clock.now_s())
         self._view.freed(self._clock.now_s())
         self._notes.not_scheduled(pod, ERROR, message, nominated="")
 

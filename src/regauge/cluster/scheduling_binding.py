@@ -79,11 +79,16 @@ class Binder:
             raise BindingTrouble(PRE_BIND + said(error)) from error
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Raises `BindingTrouble`."""
+        """Raises `BindingTrouble`, but not where only the answer was lost."""
+        namespace, name = pod.metadata.namespace, pod.metadata.name
         try:
-            self._api.bind(pod.metadata.namespace, pod.metadata.name, node, uid=pod.metadata.uid)
+            self._api.bind(namespace, name, node, uid=pod.metadata.uid)
         except RegaugeError as error:
-            raise BindingTrouble(BIND + said(error)) from error
+            current = self._api.find(POD, name, namespace)
+            if current is None or current["metadata"]["uid"] != pod.metadata.uid:
+                raise BindingTrouble(BIND + said(error)) from error
+            if current["spec"].get("nodeName") != node:
+                raise BindingTrouble(BIND + said(error)) from error
 
     def _patch_status(self, pod: Pod, status: Object) -> None:
         body = {"metadata": {"uid": pod.metadata.uid}, "status": status}

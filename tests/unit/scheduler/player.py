@@ -159,7 +159,7 @@ class Player:
         self.last_s = clock.now_s()
         self.answers: list[dict[str, Any]] = []
         self.names: dict[str, str] = {}
-        self.uids: dict[str, str] = {}
+        self.patience_s = 0.0
         self.api.subscribe((*SERVED, k.CORE_EVENT), self._saw)
 
     def _saw(self, _kind: Kind, event: WatchEvent) -> None:
@@ -185,7 +185,7 @@ class Player:
         failures = self.programs.failures()
         if failures:
             raise failures[0]
-        return self._told(begin)
+        return self.told(begin)
 
     async def _step(self, verb: str, argument: Any) -> None:
         match verb:
@@ -299,10 +299,11 @@ class Player:
         return None
 
     async def _settle(self, quiet_s: float, most_s: float) -> None:
+        quiet_s, most_s = max(quiet_s, self.patience_s), max(most_s, self.patience_s * 4)
         end_s = self.clock.now_s() + most_s
         await self.clock.sleep(0.05)
         while self.clock.now_s() < end_s and self.clock.now_s() - self.last_s < quiet_s:
-            await self.clock.sleep(0.1)
+            await self.clock.sleep(max(0.1, self.patience_s / 20))
 
     async def _wait(self, done: Callable[[], bool], most_s: float) -> None:
         end_s = self.clock.now_s() + most_s
@@ -311,7 +312,7 @@ class Player:
 
     # -- telling
 
-    def _told(self, begin: int) -> dict[str, Any]:
+    def told(self, begin: int) -> dict[str, Any]:
         writes = [
             {
                 "what": write.verb,

@@ -6,13 +6,14 @@ import random
 
 import pytest
 from msgspec.structs import replace
+from tests.support import shared
+
 from regauge.collect import load_estate
 from regauge.features import rules
 from regauge.model import Snapshot
 from regauge.model.core import Pod
 from regauge.model.resource import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from regauge.scheduler import SchedulerError, State, Unschedulable, check_node, is_terminal, schedule
-from tests.support import shared
 
 RULES = rules("1.36")
 
