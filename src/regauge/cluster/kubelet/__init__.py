@@ -2,6 +2,7 @@
 
 from regauge.cluster.kubelet.kubelet import Kubelet
 from regauge.cluster.kubelet.options import KubeletOptions, Timings
+from regauge.cluster.kubelet.pod_feed import PodFeed
 from regauge.cluster.kubelet.pod_plan import PodEvent, PodState
 
-__all__ = ["Kubelet", "KubeletOptions", "PodEvent", "PodState", "Timings"]
+__all__ = ["Kubelet", "KubeletOptions", "PodEvent", "PodFeed", "PodState", "Timings"]

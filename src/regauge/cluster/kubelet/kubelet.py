@@ -20,6 +20,7 @@ from regauge.cluster.kubelet.node import NodeParts
 from regauge.cluster.kubelet.node_status import NodeReporter
 from regauge.cluster.kubelet.options import KubeletOptions
 from regauge.cluster.kubelet.plugin_registry import PluginRegistry
+from regauge.cluster.kubelet.pod_feed import PodFeed
 from regauge.cluster.kubelet.pod_plan import PodEvent
 from regauge.cluster.kubelet.pod_resources import PodResourcesServer
 from regauge.cluster.kubelet.pod_status import rejected_status
@@ -28,16 +29,18 @@ from regauge.cluster.kubelet.work import Work
 from regauge.cluster.port import ClusterApi
 from regauge.cluster.runtimes import ContainerState, Runtime
 from regauge.kube import WatchEvent
-from regauge.model import Kind, Object
+from regauge.model import Object
 from regauge.model.core import Pod
-from regauge.model.kinds import POD
 from regauge.pluginapi import PluginNet, Served, Services
 
 _TERMINAL = ("Succeeded", "Failed")
 
 
 class Kubelet:
-    """One node. Raises `InputError` from `start` when its claim state is corrupt or its sockets are in use."""
+    """One node. Many nodes of one process share a `feed` of pods.
+
+    `start` raises `InputError` when the claim state is corrupt or a socket is in use.
+    """
 
     def __init__(
         self,
@@ -48,8 +51,10 @@ class Kubelet:
         clock: Clock,
         runtime: Runtime,
         options: KubeletOptions,
+        feed: PodFeed | None = None,
     ) -> None:
         self.name = name
+        self._given_feed = feed
         self._net, self._files = net, files
         self._work = Work(f"kubelet {name}", options.say)
         self.devices = DeviceManager(net, files, clock, options, self._work, self._wake)
@@ -84,10 +89,13 @@ class Kubelet:
         self._reporter.start()
         self.dra.start()
         self._registry.start()
+        feed = self._given_feed or PodFeed(self._node.api)
         self._ends = [
             self._node.runtime.on_exit(self._exited),
-            self._node.api.subscribe([POD], self._heard),
+            feed.subscribe(self.name, self._heard),
         ]
+        if self._given_feed is None:
+            self._ends.append(feed.close)
         self._queue = deque(sorted(self._queue, key=lambda item: item[1]["metadata"].get("creationTimestamp") or ""))
         self._queue.append(("READY", {}))
         self._work.start(self._sync_loop(), "pods")
@@ -112,11 +120,10 @@ class Kubelet:
         """The worker of a pod, for those who watch states."""
         return self._workers.get(uid)
 
-    def _heard(self, kind: Kind, event: WatchEvent) -> None:
+    def _heard(self, event: WatchEvent) -> None:
         """Note a change of a pod of this node; it is dealt with in order by the loop."""
-        if event.object.get("spec", {}).get("nodeName") == self.name:
-            self._queue.append((event.type, event.object))
-            self._queued.set()
+        self._queue.append((event.type, event.object))
+        self._queued.set()
 
     def _exited(self, state: ContainerState) -> None:
         worker = self._workers.get(state.request.pod_uid)

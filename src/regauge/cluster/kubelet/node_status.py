@@ -28,6 +28,7 @@ class NodeReporter:
 
     node: NodeParts
     _zeroed: set[str] = field(default_factory=set)
+    _told_s: float = float("-inf")
 
     def start(self) -> None:
         """Report at once, then again and again."""
@@ -37,15 +38,19 @@ class NodeReporter:
         self.node.work.start(self._keep_renewing(), "node lease")
 
     def report(self) -> bool:
-        """Write the node's status. False when the API did not take it; the next round tries again."""
+        """Write the node's status when it changed or was not told for long. False when the API did not take it."""
         name = self.node.name
         try:
             found = self.node.api.find(NODE, name)
             if found is None:
                 found = self.node.api.create(NODE, self._new())
             self._label(found)
-            status = self._status(found.get("status", {}))
-            self.node.api.patch(NODE, name, {"status": status}, subresource="status")
+            old = found.get("status", {})
+            status = self._status(old)
+            now_s = self.node.clock.monotonic_s()
+            if not _same(old, status) or now_s - self._told_s >= self.node.options.timings.node_report_s:
+                self.node.api.patch(NODE, name, {"status": status}, subresource="status")
+                self._told_s = now_s
         except (ApiError, TransientError) as error:
             self.node.options.say(f"node status was not written, will retry: {error}")
             return False
@@ -155,3 +160,14 @@ def _conditions(old: Mapping[str, Any], now_s: float) -> list[dict[str, str]]:
             }
         )
     return [*(dict(one) for one in before.values()), *made]
+
+
+def _same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two statuses say the same, whenever they were said."""
+    return all(_timeless(old.get(key)) == _timeless(value) for key, value in new.items())
+
+
+def _timeless(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [{key: item for key, item in one.items() if key != "lastHeartbeatTime"} for one in value]

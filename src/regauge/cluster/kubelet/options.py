@@ -13,6 +13,7 @@ class Timings:
     """Waits in seconds. The defaults are those of the kubelet of 1.36; where it adds chance, one value in the middle."""
 
     node_status_s: float = 10.0
+    node_report_s: float = 300.0  # how long an unchanged status is not written
     lease_s: float = 10.0
     pod_sync_s: float = 75.0  # 64 to 90 s were seen between two tries of a failed prepare
     pod_retry_s: float = 13.0  # after an error of a pod's sync

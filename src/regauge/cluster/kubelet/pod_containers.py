@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from regauge.cluster.kubelet.pod_plan import ContainerRecord, Ended
@@ -9,6 +10,8 @@ from regauge.cluster.kubelet.pod_status import LOST_EXIT_CODE, ended_of
 from regauge.cluster.runtimes import ContainerRequest, ContainerState
 from regauge.model.core import EnvVar, Pod
 from regauge.pluginapi import ContainerAllocateResponse
+
+_REFERENCE = re.compile(r"\$\$|\$\(([^()$]*)\)")
 
 
 def request_for(
@@ -20,7 +23,7 @@ def request_for(
     as they do upstream.
     """
     container, meta = record.spec, pod.metadata
-    env = {one.name: _value(one, pod) for one in container.env if _value(one, pod) is not None}
+    env = _environment(container.env, pod)
     return ContainerRequest(
         pod_uid=meta.uid,
         namespace=meta.namespace,
@@ -28,15 +31,36 @@ def request_for(
         name=container.name,
         attempt=record.starts,
         image=container.image,
-        command=container.command,
-        args=container.args,
-        env={**{name: value or "" for name, value in env.items()}, **allocated.envs},
+        command=tuple(expanded(text, env) for text in container.command),
+        args=tuple(expanded(text, env) for text in container.args),
+        env={**env, **allocated.envs},
         devices=allocated.devices,
         mounts=allocated.mounts,
         annotations={**(meta.annotations or {}), **allocated.annotations},
         cdi_devices=tuple(dict.fromkeys((*allocated.cdi_devices, *claimed))),
         completes=record.init and not record.sidecar,
     )
+
+
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """`text` with each `$(NAME)` of a known variable put in; `$$` stands for a dollar sign."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[0] == "$$":
+            return "$"
+        return env.get(found[1], found[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def _environment(variables: Iterable[EnvVar], pod: Pod) -> dict[str, str]:
+    """The pod's own variables; a value may refer to those before it."""
+    env: dict[str, str] = {}
+    for one in variables:
+        value = _value(one, pod)
+        if value is not None:
+            env[one.name] = expanded(value, env) if one.value_from is None else value
+    return env
 
 
 def _value(variable: EnvVar, pod: Pod) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.unit.cluster.kubelet.world import NODE_NAME, ROOT, FakeDriver, FakePlugin, World, simulate
 
-from regauge.cluster.kubelet import PodState
-from regauge.kube import Conflict, ServerUnavailable
-from regauge.model.kinds import LEASE, NODE
+from regauge.cluster.kubelet import PodFeed, PodState
+from regauge.kube import Conflict, ServerUnavailable, WatchEvent
+from regauge.model.kinds import LEASE, NODE, POD
 from regauge.pluginapi import RpcError
 
 
@@ -162,5 +164,63 @@ def test_pods_of_other_nodes_are_left_alone() -> None:
         await world.clock.sleep(5)
         assert world.phase("other") == "Pending"
         assert not world.runtime.containers()
+
+    simulate(scenario)
+
+
+def test_an_unchanged_node_is_not_written_again_for_five_minutes() -> None:
+    async def scenario(world: World) -> None:
+        await world.clock.sleep(20)
+        version = world.api.get(NODE, NODE_NAME)["metadata"]["resourceVersion"]
+        await world.clock.sleep(270)
+        assert world.api.get(NODE, NODE_NAME)["metadata"]["resourceVersion"] == version
+        await world.clock.sleep(30)
+        assert world.api.get(NODE, NODE_NAME)["metadata"]["resourceVersion"] != version
+
+    simulate(scenario)
+
+
+def test_nodes_that_share_a_feed_hear_of_their_own_pods_only() -> None:
+    async def scenario(world: World) -> None:
+        world.run_pod("before", node="node-x")
+        feed = PodFeed(world.api)
+        heard: dict[str, list[str]] = {"node-x": [], "node-y": []}
+
+        def listener(node: str) -> Callable[[WatchEvent], None]:
+            return lambda event: heard[node].append(f"{event.type} {event.object['metadata']['name']}")
+
+        ends = [feed.subscribe(node, listener(node)) for node in heard]
+        world.run_pod("after", node="node-y")
+        world.delete_pod("before", 0)
+        ends[1]()
+        world.delete_pod("after", 0)
+        feed.close()
+        assert heard == {"node-x": ["ADDED before", "DELETED before"], "node-y": ["ADDED after"]}
+        late: list[str] = []
+        feed.subscribe("node-x", lambda event: late.append(event.type))
+        assert late == []
+
+    simulate(scenario)
+
+
+def test_variables_in_commands_and_values_are_put_in() -> None:
+    async def scenario(world: World) -> None:
+        container = {
+            "name": "c",
+            "image": "i",
+            "command": ["sh", "-c", "echo $(WHO) $$(WHO) $(NOBODY) $WHO"],
+            "args": ["$(GREETING)"],
+            "env": [
+                {"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "GREETING", "value": "hello $(WHO)"},
+            ],
+        }
+        spec = {"nodeName": NODE_NAME, "containers": [container]}
+        metadata = {"name": "p", "namespace": "default"}
+        world.api.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, "default")
+        await world.clock.sleep(1)
+        (state,) = world.runtime.containers()
+        assert state.spec["process"]["env"] == ["WHO=p", "GREETING=hello p"]
+        assert state.spec["process"]["args"] == ["sh", "-c", "echo p $(WHO) $(NOBODY) $WHO", "hello p"]
 
     simulate(scenario)

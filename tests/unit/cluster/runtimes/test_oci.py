@@ -28,7 +28,10 @@ SPEC = (
 def program() -> str:
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    for found in (shutil.which("runc"), os.path.expanduser("~/.cache/regauge-real-cluster/root/usr/sbin/runc")):
+    for found in (
+        shutil.which("runc"),
+        str(Path.home().joinpath(".cache", "regauge-real-cluster", "root", "usr", "sbin", "runc")),
+    ):
         if found and os.path.exists(found):
             return found
     pytest.skip("needs runc")
