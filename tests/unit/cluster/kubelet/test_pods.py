@@ -195,7 +195,10 @@ def test_nodes_that_share_a_feed_hear_of_their_own_pods_only() -> None:
         ends[1]()
         world.delete_pod("after", 0)
         feed.close()
-        assert heard == {"node-x": ["ADDED before", "DELETED before"], "node-y": ["ADDED after"]}
+        assert heard == {
+            "node-x": ["ADDED before", "MODIFIED before", "DELETED before"],
+            "node-y": ["ADDED after"],
+        }
         late: list[str] = []
         feed.subscribe("node-x", lambda event: late.append(event.type))
         assert late == []
