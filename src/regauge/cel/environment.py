@@ -28,6 +28,9 @@ class Variant:
     `stored_has_lists`: stored expressions know list attributes, with the gate if `stored_lists_need_gate`.
     `quoted_names`: names in backquotes. `affix_argument`: the argument of startsWith and endsWith that their real cost
     is counted by (0 is the receiver). `fixed_costs`: overloads with one estimate for all arguments, and real cost 1.
+    `native_optionals`: a variable or a choice that is an optional with a value of one of Kubernetes' types fails.
+    `lenient_optionals`: `or` and `orValue` of what is no optional give the value itself. `replaced`: overloads that do
+    something else than in the newest minor, and under which name that is known.
     """
 
     stored_lists_need_gate: bool
@@ -35,21 +38,53 @@ class Variant:
     quoted_names: bool
     affix_argument: int
     fixed_costs: Mapping[str, int]
+    lenient_optionals: bool
+    native_optionals: bool
+    replaced: Mapping[str, str]
 
 
+_REPLACED_36: Final = {"lists_range": "lists_range 1.36", "dra_includes_dyn_dyn": "includes 1.36"}
 _FIXED_36: Final = {"matches": 1, "dra_includes_dyn_dyn": 48}
 VARIANTS: Final[Mapping[int, Variant]] = {
     34: Variant(
-        stored_lists_need_gate=True, stored_has_lists=False, quoted_names=False, affix_argument=0, fixed_costs=_FIXED_36
+        stored_lists_need_gate=True,
+        stored_has_lists=False,
+        quoted_names=False,
+        affix_argument=0,
+        fixed_costs=_FIXED_36,
+        lenient_optionals=True,
+        native_optionals=True,
+        replaced=_REPLACED_36,
     ),
     35: Variant(
-        stored_lists_need_gate=True, stored_has_lists=False, quoted_names=False, affix_argument=0, fixed_costs=_FIXED_36
+        stored_lists_need_gate=True,
+        stored_has_lists=False,
+        quoted_names=False,
+        affix_argument=0,
+        fixed_costs=_FIXED_36,
+        lenient_optionals=True,
+        native_optionals=True,
+        replaced=_REPLACED_36,
     ),
     36: Variant(
-        stored_lists_need_gate=True, stored_has_lists=True, quoted_names=False, affix_argument=0, fixed_costs=_FIXED_36
+        stored_lists_need_gate=True,
+        stored_has_lists=True,
+        quoted_names=False,
+        affix_argument=0,
+        fixed_costs=_FIXED_36,
+        lenient_optionals=True,
+        native_optionals=True,
+        replaced=_REPLACED_36,
     ),
     37: Variant(
-        stored_lists_need_gate=False, stored_has_lists=True, quoted_names=True, affix_argument=1, fixed_costs={}
+        stored_lists_need_gate=False,
+        stored_has_lists=True,
+        quoted_names=True,
+        affix_argument=1,
+        fixed_costs={},
+        lenient_optionals=False,
+        native_optionals=False,
+        replaced={},
     ),
 }
 

@@ -106,8 +106,11 @@ def conditional(test: Step, if_true: Step, if_false: Step) -> Step:
     return run
 
 
-def or_else(value: Step, other: Step, optional: bool) -> Step:
-    """`value.or(other)` and `value.orValue(other)`: the other side only if it is needed."""
+def or_else(value: Step, other: Step, optional: bool, lenient: bool) -> Step:
+    """`value.or(other)` and `value.orValue(other)`: the other side only if it is needed.
+
+    `lenient`: what is no optional stands for itself.
+    """
 
     def run(frame: Frame) -> object:
         found = value(frame)
@@ -115,9 +118,9 @@ def or_else(value: Step, other: Step, optional: bool) -> Step:
             if not found.present:
                 return other(frame)
             return found if optional else found.value
-        if optional:
-            raise no_such_overload()
-        return found
+        if lenient:
+            return found
+        raise no_such_overload()
 
     return run
 

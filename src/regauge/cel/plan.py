@@ -11,11 +11,12 @@ from typing import Any, Final, NamedTuple, cast
 
 from regauge.cel.access import KEY_CLASSES
 from regauge.cel.actual import cost_rule
-from regauge.cel.chains import Link, chain, metered_chain, plain_path
+from regauge.cel.chains import Link, chain, metered_chain, native, plain_path
 from regauge.cel.device import Device
-from regauge.cel.environment import Variant
+from regauge.cel.environment import Environment
 from regauge.cel.errors import EvaluationError
 from regauge.cel.folds import FoldParts, append_to, bind, fold, insert_into, not_strictly_false, read_local
+from regauge.cel.guards import guarded
 from regauge.cel.library import FUNCTIONS, OVERLOADS
 from regauge.cel.library.operators import contains
 from regauge.cel.library.regexes import compile_pattern
@@ -45,6 +46,10 @@ FIRST_LOCAL: Final = 2
 _CONVERSIONS: Final = frozenset(
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
 )
+_OPERATORS: Final = ("_+_", "_-_", "_*_", "_/_", "_%_", "-_", "_<_", "_<=_", "_>_", "_>=_", "@in")
+_COMPARISONS: Final = ("isGreaterThan", "isLessThan", "compareTo", "add", "sub")
+# Functions that dispatch by themselves: one implementation for all overloads, as upstream has it.
+_SELF_CHECKED: Final = frozenset({*_OPERATORS, "size", "sort", "@sortByAssociatedKeys", "flatten", *_COMPARISONS})
 _ORDERS: Final = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
 _SET_ELEMENTS: Final = frozenset({bool, int, Uint, float, str})
 _REGEX_CALLS: Final = frozenset({"matches", "find", "findAll"})
@@ -67,22 +72,21 @@ class Planned(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to run, and how many local variables it needs."""
+    """What to run, and the empty local variables it needs."""
 
     step: Step
-    locals: int
+    locals: tuple[None, ...]
 
     def run(self, device: Device, meter: Meter | None) -> object:
         """The value. Raises `EvaluationError` and `BudgetExceeded`."""
-        frame: Frame = [device, meter, *([None] * self.locals)]
-        return self.step(frame)
+        return self.step([device, meter, *self.locals])
 
 
-def make_plan(root: Node, metered: Variant | None) -> Plan:
-    """The plan for a checked tree, counting costs as the variant says if one is given. Raises `PlanError`."""
-    planner = _Planner(metered)
+def make_plan(root: Node, environment: Environment, metered: bool) -> Plan:
+    """The plan for a checked tree, counting costs if `metered`. Raises `PlanError`."""
+    planner = _Planner(environment, metered)
     planned = planner.plan(root)
-    return Plan(planned.step, planner.slots)
+    return Plan(planned.step, (None,) * planner.slots)
 
 
 def known(value: object) -> Planned:
@@ -90,7 +94,9 @@ def known(value: object) -> Planned:
 
 
 class _Planner:
-    def __init__(self, metered: Variant | None) -> None:
+    def __init__(self, environment: Environment, metered: bool) -> None:
+        self.environment = environment
+        self.variant = environment.variant
         self.metered = metered
         self.slots = 0
         self.names: dict[str, list[int]] = {}
@@ -125,20 +131,23 @@ class _Planner:
                 return Planned(direct)
         return Planned(chain(start, links))
 
+    def start(self, step: Step) -> Step:
+        return native(step) if self.variant.native_optionals else step
+
     def chain_start(self, base: Node) -> tuple[Step, bool]:
         """What the chain begins with, and whether the chain itself costs nothing (a conditional)."""
         if isinstance(base, Ident):
             if isinstance(base.value, Type):
                 return known(base.value).step, False
             slot = self.slot(base.name)
-            return (read_local(slot) if slot is not None else _read_device), False
+            return (self.start(read_local(slot)) if slot is not None else _read_device), False
         if isinstance(base, Call) and base.function == "_?_:_":
             return self.conditional_parts(base), True
-        return self.plan(base).step, False
+        return self.start(self.plan(base).step), False
 
     def conditional_parts(self, node: Call) -> Step:
         test, if_true, if_false = node.args
-        return conditional(self.plan(test).step, self.branch(if_true), self.branch(if_false))
+        return conditional(self.plan(test).step, self.start(self.branch(if_true)), self.start(self.branch(if_false)))
 
     def branch(self, node: Node) -> Step:
         """One side of a conditional: a chain costs nothing there beyond its links."""
@@ -198,7 +207,9 @@ class _Planner:
         if function == "_||_":
             return Planned(disjunction(*steps))
         if function in ("or", "orValue"):
-            return Planned(or_else(steps[0], steps[1], optional=function == "or"))
+            return Planned(
+                or_else(steps[0], steps[1], optional=function == "or", lenient=self.variant.lenient_optionals)
+            )
         if function in ("_==_", "_!=_"):
             return self.plan_equality(function, args)
         if function == "@not_strictly_false":
@@ -209,7 +220,7 @@ class _Planner:
         left, right = args
         if self.metered:
             overload = "equals" if function == "_==_" else "not_equals"
-            cost = cost_rule(function, overload, self.metered)
+            cost = cost_rule(function, overload, self.variant)
             return Planned(metered_equal(function == "_!=_", cost, left.step, right.step))
         make = equality if function == "_==_" else inequality
         fixed = right if right.constant else left
@@ -218,7 +229,7 @@ class _Planner:
 
     def plan_function(self, node: Call, args: list[Planned]) -> Planned:
         function, overload = node.function, node.overloads[0] if len(node.overloads) == 1 else ""
-        implementation = OVERLOADS.get(overload) or FUNCTIONS.get(function, raising("no such overload"))
+        implementation = self.implementation(node, overload)
         constant = all(arg.constant for arg in args)
         if overload == "in_list" and args[1].constant:
             return self.plan_membership(args)
@@ -236,13 +247,26 @@ class _Planner:
                 raise PlanError(error.text) from None
         steps = [arg.step for arg in args]
         if self.metered:
-            cost = cost_rule(function, overload, self.metered)
+            cost = cost_rule(function, overload, self.variant)
             return Planned(metered_call(cost, implementation, steps, patient=len(steps) < 3 and not optimized))
         if constant:
             return Planned(constant_call(implementation, values))
         if function in _ORDERS:
             return Planned(order(function, steps[0], steps[1]))
         return Planned(apply(implementation, steps))
+
+    def implementation(self, node: Call, overload: str) -> Callable[..., object]:
+        """What to call. Where the check settled on one of several overloads, only that one may run."""
+        replaced = self.variant.replaced.get(overload)
+        if replaced is not None:
+            return OVERLOADS[replaced]
+        found = FUNCTIONS.get(node.function, raising("no such overload"))
+        if not overload or node.function in _SELF_CHECKED:
+            return found
+        overloads = self.environment.functions[node.function]
+        if len(overloads) > 1:
+            return guarded(found, next(one.args for one in overloads if one.id == overload))
+        return found
 
     def plan_membership(self, args: list[Planned]) -> Planned:
         """`in` a constant list: upstream looks the value up in a set, which costs nothing."""
@@ -253,7 +277,7 @@ class _Planner:
         if not primitive:
             steps = [args[0].step, args[1].step]
             if self.metered:
-                cost = cost_rule("@in", "in_list", self.metered)
+                cost = cost_rule("@in", "in_list", self.variant)
                 return Planned(metered_call(cost, contains, steps, patient=True))
             return Planned(apply(contains, steps))
         element = args[0].step

@@ -69,16 +69,17 @@ class Program:
     reads: frozenset[Read] | None
     _plain: Plan = field(repr=False)
     _metered: Plan = field(repr=False)
+    _reads_lists: bool = field(repr=False)
 
     def evaluate(self, device: Device, budget: int = MAX_COST) -> bool | EvalError:
         """Whether the device is selected. Costs are only counted where the worst case is over the budget."""
         if self.max_cost > budget:
             return self.measure(device, budget).outcome
-        wrong = self._unusable(device)
-        if wrong:
-            return EvalError(wrong)
+        if device.error or (device.list_error and not self._reads_lists):
+            return EvalError(self._unusable(device))
+        plan = self._plain
         try:
-            value = self._plain.run(device, None)
+            value = plan.step([device, None, *plan.locals])
         except EvaluationError as error:
             return EvalError(error.text)
         return value if value is True or value is False else _not_bool(value)
@@ -114,11 +115,11 @@ class Program:
         """Stands for all that the program can see of the device."""
         if self.reads is None:
             return device.token
-        tokens = device.tokens
-        return self._unusable(device), tuple(tokens.get(read, MISSING) for read in self.reads)
+        token = device.tokens.get
+        return self._unusable(device), tuple([token(read, MISSING) for read in self.reads])
 
     def _unusable(self, device: Device) -> str:
-        return device.error or ("" if self.environment.reads_lists else device.list_error)
+        return device.error or ("" if self._reads_lists else device.list_error)
 
 
 def _not_bool(value: object) -> EvalError:
@@ -150,11 +151,13 @@ def _compile_now(expression: str, environment: Environment) -> Program | Compile
     if wrong:
         return CompileError(wrong)
     try:
-        plain, metered = make_plan(root, None), make_plan(root, environment.variant)
+        plain = make_plan(root, environment, metered=False)
+        metered = make_plan(root, environment, metered=True)
     except PlanError as error:
         return CompileError(f"program instantiation failed: {error.text}")
     cost = worst_cost(root, environment)
-    return Program(expression, environment, output.runtime_name, cost, reads_of(root), plain, metered)
+    reads, name = reads_of(root), output.runtime_name
+    return Program(expression, environment, name, cost, reads, plain, metered, environment.reads_lists)
 
 
 _compile = lru_cache(maxsize=_CACHED)(_compile_now)

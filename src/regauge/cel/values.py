@@ -258,6 +258,9 @@ _STRICT: Final[Mapping[type, type]] = {
 }
 
 
+KUBERNETES_CLASSES: Final = frozenset(_STRICT)
+
+
 def _same(left: object, right: object) -> bool:
     return left == right
 

@@ -35,7 +35,7 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = {
     **formats.FUNCTIONS,
 }
 
-# Where one overload of a function does something else than the rest, in older minors.
+# What overloads did in older minors, by the names that the variants use.
 OVERLOADS: Mapping[str, Callable[..., object]] = {**lists.OVERLOADS}
 
 __all__ = ["FUNCTIONS", "OVERLOADS"]

@@ -193,7 +193,7 @@ def _part(read: Callable[[datetime], int], per_ns: int = 0) -> Callable[..., int
             return whole if value.nanoseconds >= 0 else -whole
         if not isinstance(value, Timestamp):
             raise no_such_overload()
-        at = _zone(zone[0]) if zone else timezone(timedelta(seconds=value.offset_s))
+        at = _zone(zone[0]) if zone else UTC
         moment = _moment(value, at)
         if moment is None:
             raise EvaluationError(_TIMESTAMP_OVERFLOW)

@@ -132,7 +132,7 @@ def to_duration(value: object) -> Duration:
             raise _no_conversion(value, "google.protobuf.Duration")
         return found
     if type(value) is int:
-        return Duration(value)
+        raise _no_conversion(value, "google.protobuf.Duration")
     raise no_such_overload()
 
 

@@ -96,6 +96,11 @@ def _range(count: object) -> List:
     return tuple(range(number))
 
 
+def _range_or_none(count: object) -> List:
+    """`lists.range` of 1.36: below zero there is nothing."""
+    return _range(max(_int(count), 0))
+
+
 def _distinct(items: object) -> List:
     unique: list[object] = []
     for item in _list(items):
@@ -204,4 +209,4 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "first": _first,
     "last": _last,
 }
-OVERLOADS: Mapping[str, Callable[..., object]] = {"dra_includes_dyn_dyn": _includes_few}
+OVERLOADS: Mapping[str, Callable[..., object]] = {"includes 1.36": _includes_few, "lists_range 1.36": _range_or_none}
