@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from regauge.cluster import events, podwrites
+from regauge.cluster.admission.decoding import decoded
 from regauge.cluster.admission.defaults import defaulted
 from regauge.cluster.admission.pods import starting_status
 from regauge.cluster.admission.quantities import canonical_quantities
@@ -84,7 +85,7 @@ class Api:
             metadata.pop(field, None)
         if metadata.get("resourceVersion"):
             raise internal_error("resourceVersion should not be set on objects to be created")
-        new = self._state.admission.before_create(self._store, kind, self._defaulted(kind, new))
+        new = self._state.admission.before_create(self._store, kind, self._defaulted(kind, new, None))
         tries = NAME_TRIES if metadata.get("generateName") and not metadata.get("name") else 1
         for left in range(tries - 1, -1, -1):
             named = self._named(kind, new)
@@ -110,8 +111,10 @@ class Api:
         new = prepared_for_create(kind, {**object_, "metadata": metadata})
         return {**new, "status": starting_status(new, self._state.now())} if kind == POD else new
 
-    def _defaulted(self, kind: Kind, object_: Object) -> Object:
-        return defaulted(kind, canonical_quantities(kind, object_), self._state.now())
+    def _defaulted(self, kind: Kind, object_: Object, old: Object | None) -> Object:
+        """As the server keeps it: typed, canonical, without what gates hide, defaults filled in."""
+        read = canonical_quantities(kind, decoded(kind, object_).object)
+        return defaulted(kind, self._state.admission.prepared(kind, read, old), self._state.now())
 
     def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         new = self._incoming(kind, object_, namespace)
@@ -148,7 +151,7 @@ class Api:
         current = self._store.find(kind, self._key_of(kind, old))
         if current is not old:
             raise modified(kind, name)
-        prepared = prepared_for_update(kind, old, self._defaulted(kind, new), subresource)
+        prepared = prepared_for_update(kind, old, self._defaulted(kind, new, old), subresource)
         prepared["metadata"] = self._kept_metadata(old["metadata"], prepared["metadata"])
         self._state.admission.at_update(self._store, kind, prepared, old, subresource)
         key = self._key_of(kind, old)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from regauge.cluster import serving
+from regauge.cluster.admission.decoding import decoded
 from regauge.cluster.api import Api
 from regauge.cluster.deletion import DeleteOptions
 from regauge.cluster.podwrites import check_eviction_name
@@ -220,6 +221,11 @@ def _document(request: Request, kind: Kind) -> Object:
         raise bad_request(expected)
     if body.get("kind") not in (None, "", kind.kind):
         raise bad_request(f'no kind "{body["kind"]}" is registered here; expected {kind.kind}')
+    unknown = decoded(kind, body).unknown if request.query.get("fieldValidation") == "Strict" else []
+    if unknown:
+        told = ", ".join(f'unknown field "{path}"' for path in unknown)
+        title = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f"{title}: strict decoding error: {told}")
     return body
 
 

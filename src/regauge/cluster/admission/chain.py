@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from regauge.cluster.admission.metadata import metadata_errors, metadata_update_errors
@@ -11,6 +11,12 @@ from regauge.cluster.refusals import FieldError, forbidden, invalid_object, not_
 from regauge.cluster.store import Store
 from regauge.model import Kind, Object
 from regauge.model.kinds import NAMESPACE
+
+
+class Preparation(Protocol):
+    """Changes every object that is to be written before anything else looks at it. `old` is what is stored."""
+
+    def __call__(self, kind: Kind, object_: Object, old: Object | None, /) -> Object: ...
 
 
 class Mutation(Protocol):
@@ -37,10 +43,15 @@ class Gate(Protocol):
 class Admission:
     """The chain. The parts are tried in their order; the first refusal ends it, field errors are gathered."""
 
+    preparations: Sequence[Preparation] = ()
     mutations: Sequence[Mutation] = ()
     checks: Sequence[Check] = ()
     gates: Sequence[Gate] = ()
-    expression_faults: Callable[[str], str | None] | None = field(default=None)
+
+    def prepared(self, kind: Kind, object_: Object, old: Object | None) -> Object:
+        for prepare in self.preparations:
+            object_ = prepare(kind, object_, old)
+        return object_
 
     def before_create(self, store: Store, kind: Kind, object_: Object) -> Object:
         check_namespace(store, kind, object_)

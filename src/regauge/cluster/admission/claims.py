@@ -18,7 +18,6 @@ from regauge.cluster.refusals import (
     invalid,
     required,
     too_long,
-    too_many,
     unsupported_value,
 )
 from regauge.model.resource import (
@@ -45,6 +44,7 @@ SELECTORS_LIMIT = 32
 ALTERNATIVES_LIMIT = 8
 EXPRESSION_LIMIT_BYTES = 10 * 1024
 STATUS_DATA_LIMIT_BYTES = 10 * 1024
+DEVICE_CONDITIONS_LIMIT = 8
 _NOT_A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _ONE_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -53,17 +53,12 @@ ExpressionFaults = Callable[[str, str], list[FieldError]]  # path and CEL expres
 Names = Mapping[str, frozenset[str]]
 
 
-def no_faults(_path: str, _expression: str) -> list[FieldError]:
-    """Expressions are not compiled."""
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class ClaimRules:
     """The rules for claims. `expression_faults` compiles a selector and says what is wrong with it."""
 
-    expression_faults: ExpressionFaults = no_faults
-    distinct_attribute: bool = True
+    expression_faults: ExpressionFaults
+    distinct_attribute: bool
 
     def spec(self, path: str, spec: ResourceClaimSpec) -> list[FieldError]:
         return self._devices(f"{path}.devices", spec.devices)
@@ -117,7 +112,7 @@ class ClaimRules:
                     errors.append(invalid(f"{path}.count", asked.count, "must be greater than zero"))
             case mode:
                 errors.append(unsupported_value(f"{path}.allocationMode", mode, ("All", "ExactCount")))
-        return errors + fields.items(f"{path}.tolerations", asked.tolerations, 16, fields.toleration)
+        return errors + fields.items(f"{path}.tolerations", asked.tolerations, -1, fields.toleration)
 
     def selectors(self, path: str, selectors: tuple[DeviceSelector, ...]) -> list[FieldError]:
         return fields.items(path, selectors, SELECTORS_LIMIT, self._selector)
@@ -229,10 +224,9 @@ def _device_status(
     errors += fields.device_name(f"{path}.device", device.device)
     errors += _share_id(f"{path}.shareID", device.share_id)
     if (device.driver, device.pool, device.device, device.share_id) not in allocated:
-        name = {"Driver": device.driver, "Pool": device.pool, "Device": device.device}
+        name = {"Driver": device.driver, "Pool": device.pool, "Device": device.device, "ShareID": device.share_id or ""}
         errors.append(invalid(path, name, "must be an allocated device in the claim"))
-    if len(device.conditions) > 8:
-        errors.append(too_many(f"{path}.conditions", len(device.conditions), 8))
+    errors += fields.conditions(f"{path}.conditions", device.conditions, DEVICE_CONDITIONS_LIMIT)
     if device.data is not None:
         errors += fields.raw_object(f"{path}.data", device.data, STATUS_DATA_LIMIT_BYTES)
     return errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from regauge.cluster.refusals import (
     too_many,
     unsupported_value,
 )
-from regauge.model.resource import DeviceTaint, DeviceToleration, OpaqueDeviceConfiguration
+from regauge.model.resource import Condition, DeviceTaint, DeviceToleration, OpaqueDeviceConfiguration
 
 T = TypeVar("T")
 
@@ -32,7 +33,11 @@ OPAQUE_LIMIT_BYTES = 10 * 1024
 POOL_NAME_LIMIT_BYTES = 253
 DRIVER_NAME_LIMIT_BYTES = 63
 CONDITIONS_LIMIT = 4
+REASON_LIMIT_BYTES = 1024
+MESSAGE_LIMIT_BYTES = 32 * 1024
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
+_STATUSES = ("False", "True", "Unknown")
+_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 
 
 def driver_name(path: str, name: str) -> list[FieldError]:
@@ -167,10 +172,51 @@ def _binding_conditions(path: str, conditions: Sequence[str], failures: Sequence
             yield invalid(place, name, "bindingFailureConditions must not overlap with bindingConditions")
     if failures and not conditions:
         text = "bindingConditions are required to use bindingFailureConditions"
-        yield invalid(f"{path}.bindingConditions", list(conditions), text)
+        yield invalid(f"{path}.bindingConditions", list(conditions) or None, text)
     if conditions and not failures:
         text = "bindingFailureConditions are required to use bindingConditions"
-        yield invalid(f"{path}.bindingFailureConditions", list(failures), text)
+        yield invalid(f"{path}.bindingFailureConditions", list(failures) or None, text)
+
+
+def conditions(path: str, values: Sequence[Condition], limit: int) -> list[FieldError]:
+    """Conditions in the form that every kind shares. Source: apimachinery meta/v1/validation."""
+    errors = [too_many(path, len(values), limit)] if len(values) > limit else []
+    return errors + list(_conditions(path, values))
+
+
+def _conditions(path: str, values: Sequence[Condition]) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for index, item in enumerate(values):
+        place = f"{path}[{index}]"
+        if item.type in seen:
+            yield duplicate(f"{place}.type", item.type)
+        seen.add(item.type)
+        yield from label_name_errors(f"{place}.type", item.type)
+        if item.status not in _STATUSES:
+            yield unsupported_value(f"{place}.status", item.status, _STATUSES)
+        if item.observed_generation is not None and item.observed_generation < 0:
+            text = "must be greater than or equal to zero"
+            yield invalid(f"{place}.observedGeneration", item.observed_generation, text)
+        if not item.last_transition_time:
+            yield required(f"{place}.lastTransitionTime", "must be set")
+        if len(item.reason) > REASON_LIMIT_BYTES:
+            yield too_long(f"{place}.reason", REASON_LIMIT_BYTES)
+        yield from _reason(f"{place}.reason", item.reason)
+        if len(item.message) > MESSAGE_LIMIT_BYTES:
+            yield too_long(f"{place}.message", MESSAGE_LIMIT_BYTES)
+
+
+def _reason(path: str, reason: str) -> list[FieldError]:
+    if not reason:
+        return [required(path)]
+    if re.fullmatch(_REASON, reason):
+        return []
+    text = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric"
+    text += (
+        " characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or"
+    )
+    text += f" 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '{_REASON}')"
+    return [invalid(path, reason, text)]
 
 
 def device_name(path: str, name: str) -> list[FieldError]:

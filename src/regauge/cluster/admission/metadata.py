@@ -17,6 +17,7 @@ from regauge.model import Kind, Object
 
 _LABEL_NAMES = frozenset({"namespaces", "services"})
 _PATH_NAMES = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 ANNOTATIONS_LIMIT_BYTES = 256 * 1024
 IMMUTABLE = "field is immutable"
 
@@ -39,9 +40,16 @@ def _metadata(kind: Kind, metadata: Object) -> Iterator[Error]:
     yield from _labels(metadata.get("labels") or {})
     yield from _annotations(metadata.get("annotations") or {})
     yield from _owners(metadata.get("ownerReferences") or [])
-    for finalizer in metadata.get("finalizers") or []:
-        for fault in qualified_name_faults(finalizer):
-            yield invalid("metadata.finalizers", finalizer, fault)
+    for index, finalizer in enumerate(metadata.get("finalizers") or []):
+        yield from _finalizer(index, finalizer)
+
+
+def _finalizer(index: int, name: str) -> Iterator[Error]:
+    for fault in qualified_name_faults(name):
+        yield invalid("metadata.finalizers", name, fault)
+    if "/" not in name and name not in _STANDARD_FINALIZERS:
+        text = "name is neither a standard finalizer name nor is it fully qualified"
+        yield invalid(f"metadata.finalizers[{index}]", name, text)
 
 
 def _masked(prefix: str) -> str:

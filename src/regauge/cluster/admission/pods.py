@@ -188,9 +188,9 @@ def _claim_references(path: str, container: Container, claims: list[str]) -> Ite
             continue
         if reference.request:
             yield from label_errors(f"{place}.request", reference.request)
-        if (reference.name, reference.request) in seen or (reference.name, "") in seen:
-            yield duplicate(place, reference.name if not reference.request else f"{reference.name}/{reference.request}")
-        elif not reference.request and any(name == reference.name for name, _ in seen):
+        pair, whole = (reference.name, reference.request), (reference.name, "")
+        again = not reference.request and any(name == reference.name for name, _ in seen)
+        if pair in seen or whole in seen or again:
             yield duplicate(place, reference.name)
         seen.add((reference.name, reference.request))
         if reference.name not in claims:

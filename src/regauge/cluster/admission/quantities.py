@@ -8,6 +8,7 @@ from typing import Any
 from regauge.cluster.refusals import bad_request
 from regauge.model import Kind, Object, Quantity
 from regauge.model.decimals import QuantityError
+from regauge.model.quantity import WRONG_FORMAT
 
 Path = tuple[str, ...]
 
@@ -32,6 +33,7 @@ _SLICE: tuple[Path, ...] = (
     *((*_POLICY, "validRange", field) for field in ("min", "max", "step")),
     ("spec", "devices", _EACH, "consumesCounters", _EACH, "counters", _EACH, "value"),
     ("spec", "sharedCounters", _EACH, "counters", _EACH, "value"),
+    ("spec", "devices", _EACH, "nodeAllocatableResourceMappings", _EACH, "allocationMultiplier"),
 )
 _NODE: tuple[Path, ...] = (("status", "capacity", _EACH), ("status", "allocatable", _EACH))
 _CLAIM_STATUS: tuple[Path, ...] = (("status", "allocation", "devices", "results", _EACH, "consumedCapacity", _EACH),)
@@ -84,8 +86,8 @@ def _along(value: Any, paths: Iterable[Path]) -> Any:
 
 
 def _canonical(value: Any) -> Any:
-    if value is None or isinstance(value, dict | list):
+    if value is None:
         return value
-    if isinstance(value, bool):
-        return str(Quantity.parse(str(value).lower()))
+    if isinstance(value, bool | dict | list):
+        raise QuantityError(WRONG_FORMAT)
     return str(Quantity.from_document(value))

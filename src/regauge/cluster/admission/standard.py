@@ -8,8 +8,10 @@ from typing import TypeVar
 from regauge.base import InputError
 from regauge.cluster.admission import pods
 from regauge.cluster.admission.chain import Admission
-from regauge.cluster.admission.claims import ClaimRules, ExpressionFaults, immutable_spec, no_faults, status_errors
+from regauge.cluster.admission.claims import ClaimRules, immutable_spec, status_errors
+from regauge.cluster.admission.expressions import expression_checker
 from regauge.cluster.admission.fields import items, opaque
+from regauge.cluster.admission.gates import GatedFields
 from regauge.cluster.admission.plugins import default_tolerations, priority, runtime_class
 from regauge.cluster.admission.quota import check_quota
 from regauge.cluster.admission.slices import slice_errors, taint_rule_errors
@@ -78,7 +80,8 @@ class Validation:
             return self.claims.spec("spec", new.spec) + _admin_access(store, "spec", new.metadata.namespace, new.spec)
         if subresource == "status":
             deleting = new.metadata.deletion_timestamp is not None
-            return status_errors(new.spec, old.status, new.status, deleting=deleting)
+            errors = status_errors(new.spec, old.status, new.status, deleting=deleting)
+            return errors + _admin_results(store, new, old)
         return immutable_spec("spec", old.spec, new.spec, template=False)
 
     def _template(self, store: Store, new: ResourceClaimTemplate, old: View | None) -> list[FieldError]:
@@ -134,23 +137,39 @@ def _selects_its_pods(kind: Kind, spec: Object, template: PodTemplateSpec) -> li
     return [invalid("spec.template.metadata.labels", dict(labels), "`selector` does not match template `labels`")]
 
 
-def _admin_access(store: Store, path: str, namespace: str, spec: ResourceClaimSpec) -> list[FieldError]:
-    asked = [i for i, request in enumerate(spec.devices.requests) if request.exactly and request.exactly.admin_access]
-    if not asked:
+def _admin_results(store: Store, new: ResourceClaim, old: ResourceClaim) -> list[FieldError]:
+    """Results of admin access are new only in a namespace that may have it."""
+    results = new.status.allocation.devices.results if new.status.allocation else ()
+    if old.status.allocation is not None or _may_administer(store, new.metadata.namespace):
         return []
+    path = "status.allocation.devices.results"
+    return [
+        forbidden_field(f"{path}[{i}].adminAccess", _ADMIN_TEXT) for i, item in enumerate(results) if item.admin_access
+    ]
+
+
+_ADMIN_TEXT = f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
+
+
+def _may_administer(store: Store, namespace: str) -> bool:
     found = store.find(NAMESPACE, ("", namespace))
     labels = ((found or {}).get("metadata") or {}).get("labels") or {}
-    if labels.get(ADMIN_ACCESS_LABEL) == "true":
+    return bool(labels.get(ADMIN_ACCESS_LABEL) == "true")
+
+
+def _admin_access(store: Store, path: str, namespace: str, spec: ResourceClaimSpec) -> list[FieldError]:
+    asked = [i for i, request in enumerate(spec.devices.requests) if request.exactly and request.exactly.admin_access]
+    if not asked or _may_administer(store, namespace):
         return []
-    text = f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
-    return [forbidden_field(f"{path}.devices.requests[{i}].adminAccess", text) for i in asked]
+    return [forbidden_field(f"{path}.devices.requests[{i}].adminAccess", _ADMIN_TEXT) for i in asked]
 
 
-def standard_admission(rules: Rules | None = None, expression_faults: ExpressionFaults = no_faults) -> Admission:
+def standard_admission(rules: Rules) -> Admission:
     """Everything that upstream's default chain does and that decisions here depend on."""
-    distinct = rules.on("DRAConsumableCapacity") if rules else True
+    claims = ClaimRules(expression_checker(rules), rules.on("DRAConsumableCapacity"))
     return Admission(
+        preparations=(GatedFields(rules).dropped,),
         mutations=(default_tolerations, priority, runtime_class),
-        checks=(Validation(ClaimRules(expression_faults, distinct)),),
+        checks=(Validation(claims),),
         gates=(check_quota,),
     )
