@@ -40,6 +40,7 @@ class HeldDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     requests: tuple[str, ...] = ()
     share_id: str | None = None
     admin: bool = False
+    identity: tuple[str, ...] = ()
     cdi_ids: tuple[str, ...] = ()
 
 
@@ -57,6 +58,13 @@ class PreparedClaim(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         return f"{self.namespace}/{self.name} ({self.uid})"
 
 
+class Owner(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Which stack has a device, and what the device is (see `Identity.values`): names change, devices do not."""
+
+    stack: Stack
+    identity: tuple[str, ...] = ()
+
+
 class _Head(msgspec.Struct, rename="camel"):
     format: str
     sha256: str
@@ -65,7 +73,7 @@ class _Head(msgspec.Struct, rename="camel"):
 class _Body(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     boot_id: str = ""
     claims: dict[str, PreparedClaim] = {}
-    owners: dict[str, Stack] = {}
+    owners: dict[str, Owner] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,7 @@ class Record:
 
     boot_id: str = ""
     claims: Mapping[str, PreparedClaim] = field(default_factory=dict)
-    owners: Mapping[str, Stack] = field(default_factory=dict)
+    owners: Mapping[str, Owner] = field(default_factory=dict)
 
 
 def encode(record: Record) -> bytes:
@@ -156,7 +164,7 @@ class Checkpoint:
         if len(left) != len(self.record.claims):
             self._save(replace(self.record, claims=left))
 
-    def own(self, owners: Mapping[str, Stack]) -> None:
+    def own(self, owners: Mapping[str, Owner]) -> None:
         if dict(owners) != dict(self.record.owners):
             self._save(replace(self.record, owners=dict(owners)))
 

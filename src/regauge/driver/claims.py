@@ -53,7 +53,7 @@ def plan(
         problem = _problem(result, assigned)
         if problem:
             return Refusal(problem)
-        _add(held, result)
+        _add(held, result, assigned.description)
     return _busy(ref, tuple(held.values()), assigned, prepared) or tuple(held.values())
 
 
@@ -68,7 +68,9 @@ def _problem(result: DeviceRequestAllocationResult, assigned: Assigned) -> str |
     return None
 
 
-def _add(held: dict[tuple[str, str | None], HeldDevice], result: DeviceRequestAllocationResult) -> None:
+def _add(
+    held: dict[tuple[str, str | None], HeldDevice], result: DeviceRequestAllocationResult, description: Description
+) -> None:
     """One entry per device and share; requests of the claim, without the part after the slash of a subrequest."""
     request = result.request.partition("/")[0]
     key = (result.device, result.share_id)
@@ -80,6 +82,7 @@ def _add(held: dict[tuple[str, str | None], HeldDevice], result: DeviceRequestAl
         requests=tuple(dict.fromkeys(requests)),
         share_id=result.share_id,
         admin=bool(result.admin_access) and (old is None or old.admin),
+        identity=_identity(result.device, description),
     )
 
 
@@ -87,19 +90,29 @@ def _busy(
     ref: ClaimRef, wanted: tuple[HeldDevice, ...], assigned: Assigned, prepared: Iterable[PreparedClaim]
 ) -> Refusal | None:
     """The last line of defence: whatever the API says, one device is not given to two claims."""
-    wishes = {wish.device: wish for wish in wanted if not wish.admin}
     for other in prepared:
         if other.uid == ref.uid:
             continue
-        for device in other.devices:
-            wish = wishes.get(device.device)
-            if wish is None or device.admin or _shared(wish, device, assigned.description):
-                continue
-            return Refusal(
-                f"device {device.device} is still prepared for claim {other.title}:"
-                " it is given on when that claim is unprepared"
-            )
+        for wish in wanted:
+            for device in other.devices:
+                if wish.admin or device.admin or not _is_same(wish, device):
+                    continue
+                if not _shared(wish, device, assigned.description):
+                    alias = "" if wish.device == device.device else f" as {device.device}"
+                    return Refusal(
+                        f"device {wish.device} is still prepared{alias} for claim {other.title}:"
+                        " it is given on when that claim is unprepared"
+                    )
     return None
+
+
+def _identity(name: str, description: Description) -> tuple[str, ...]:
+    device = description.device(name)
+    return device.identity.values() if device is not None else ()
+
+
+def _is_same(one: HeldDevice, other: HeldDevice) -> bool:
+    return one.device == other.device or bool(set(one.identity) & set(other.identity))
 
 
 def _shared(one: HeldDevice, other: HeldDevice, description: Description) -> bool:

@@ -37,6 +37,10 @@ class Identity:
         named = (("uuid", self.uuid), ("pci", self.pci), ("device", self.numbers))
         return tuple((name, value) for name, value in named if value)
 
+    def values(self) -> tuple[str, ...]:
+        """The known parts as texts to keep and to compare."""
+        return tuple(f"{name}={value}" for name, value in self.parts())
+
 
 @dataclass(frozen=True, slots=True)
 class Device:

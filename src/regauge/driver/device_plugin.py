@@ -101,8 +101,8 @@ class Plugin:
         device = self._fleet.description.device(id_)
         if device is None:
             raise RpcError("NotFound", f"device {id_} is not on this node (any more)")
-        if self._fleet.owners.get(id_) is not Stack.DEVICE_PLUGIN:
-            raise RpcError("FailedPrecondition", f"device {id_} is served by claims, not by the device plugin")
+        if not self._fleet.serves(id_, Stack.DEVICE_PLUGIN):
+            raise RpcError("FailedPrecondition", f"device {id_} is not served by the device plugin (any more)")
         return device
 
 

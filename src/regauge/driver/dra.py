@@ -17,7 +17,7 @@ from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
 from regauge.driver.kinds import ClaimUse, DeviceKind
 from regauge.driver.notices import Notice, Tell
-from regauge.driver.signals import wait_at_most
+from regauge.driver.signals import Signal, wait_at_most
 from regauge.driver.specs import Specs, with_extra
 from regauge.kube import KubeClient, NotFound
 from regauge.model import Object
@@ -41,6 +41,7 @@ class Claims:
         self._kube = kube
         self._tell = tell
         self._lock = asyncio.Lock()
+        self.released = Signal()
 
     @property
     def prepared(self) -> Mapping[str, PreparedClaim]:
@@ -165,7 +166,7 @@ class Claims:
             return str(error) or type(error).__name__
         if claim is not None:
             self._tell(Notice("unprepared", "devices released", about=claim.title))
-            self._fleet.changed.set()
+            self.released.set()
         return ""
 
     def _device(self, name: str) -> Device:

@@ -20,12 +20,18 @@ class Fleet:
         self.description = description
         self.pool = pool
         self.owners: dict[str, Stack] = {}
+        self.leaving: dict[str, Stack] = {}
         self.retired: frozenset[str] = frozenset()
         self.conditions: dict[str, Condition] = {}
         self.changed = Signal()
 
     def assigned(self) -> Assigned:
-        return Assigned(self.description, self.owners, self.pool)
+        return Assigned(self.description, {**self.leaving, **self.owners}, self.pool)
+
+    def serves(self, name: str, stack: Stack) -> bool:
+        """Whether the stack may still hand out a device. One that leaves it is not advertised any more, but who chose it
+        just before is served: the handover looks for holders afterwards."""
+        return self.owners.get(name, self.leaving.get(name)) is stack
 
     def of(self, stack: Stack) -> tuple[Device, ...]:
         """The devices that a stack may advertise now, in the order of the description."""
@@ -44,8 +50,9 @@ class Fleet:
         self.owners = {name: owner for name, owner in self.owners.items() if name in names - self.retired}
         self.changed.set()
 
-    def give(self, owners: Mapping[str, Stack]) -> None:
-        """Another assignment; a device that is not in it belongs to nobody."""
+    def give(self, owners: Mapping[str, Stack], leaving: Mapping[str, Stack] | None = None) -> None:
+        """Another assignment; a device that is not in it belongs to nobody. `leaving`: whose those on their way were."""
+        self.leaving = dict(leaving or {})
         if dict(owners) != self.owners:
             self.owners = dict(owners)
             self.changed.set()

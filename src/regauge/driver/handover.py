@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from regauge.base import Clock
-from regauge.driver.checkpoint import Checkpoint
+from regauge.driver.checkpoint import Checkpoint, Owner
 from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
 from regauge.driver.holders import HolderSearch, Unknown
@@ -32,6 +32,7 @@ class Handover:
         neighbours: Neighbours,
         clock: Clock,
         tell: Tell,
+        ready: Callable[[Mapping[str, Stack]], None],
     ) -> None:
         self._fleet = fleet
         self._checkpoint = checkpoint
@@ -40,6 +41,7 @@ class Handover:
         self._clock = clock
         self._tell = tell
         self._told: dict[str, str] = {}
+        self._ready = ready
         self.described = Signal()
 
     async def begin(self) -> None:
@@ -51,7 +53,8 @@ class Handover:
         held = await self._search.holders(Stack.DEVICE_PLUGIN) if any(d.stack is Stack.DRA for d in fresh) else {}
         taken = await self._taken(fresh)
         for device in present:
-            owners[device.name] = recorded.get(device.name, device.stack)
+            known = recorded.get(device.name)
+            owners[device.name] = known.stack if known else device.stack
             if device in fresh and not isinstance(held, Unknown) and device.name in held:
                 owners[device.name] = Stack.DEVICE_PLUGIN
         self._set({name: owner for name, owner in owners.items() if name not in taken})
@@ -60,9 +63,13 @@ class Handover:
         """Hand over what is described otherwise, at the start and whenever the description changes. Runs on."""
         while True:
             seen = self.described.version
-            waiting = await self._add_new()
-            for name, target in self._moving().items():
-                await self._move(name, target, withdrawn)
+            try:
+                waiting = await self._add_new()
+                for name, target in self._moving().items():
+                    await self._move(name, target, withdrawn)
+            except OSError as error:
+                waiting = True
+                self._tell(Notice("owners-not-written", str(error), "error"))
             if waiting or self._moving():
                 await wait_at_most(self.described, seen, self._clock, RETRY_S)
             else:
@@ -90,7 +97,7 @@ class Handover:
         """Which of these devices somebody else on the node advertises."""
         if not devices:
             return frozenset()
-        claimants = await self._neighbours.claimants(devices)
+        claimants = {**await self._neighbours.claimants(devices), **await self._former(devices)}
         for name, by in claimants.items():
             if self._told.get(name) != by:
                 self._told[name] = by
@@ -98,13 +105,29 @@ class Handover:
                 self._tell(Notice("advertised-twice", text, "error", name))
         return frozenset(claimants)
 
+    async def _former(self, devices: list[Device]) -> dict[str, str]:
+        """Which of these devices somebody holds under the name that it had in an earlier description."""
+        names = {device.name for device in self._fleet.description.devices} - self._fleet.retired
+        found: dict[str, str] = {}
+        for old, owner in self._checkpoint.record.owners.items():
+            if old in names:
+                continue
+            reason = await self._reason_to_stay(old, owner.stack)
+            if reason:
+                same = [one.name for one in devices if set(one.identity.values()) & set(owner.identity)]
+                found.update(dict.fromkeys(same, f"it was {old} before: {reason}"))
+            else:
+                self._checkpoint.own({k: v for k, v in self._checkpoint.record.owners.items() if k != old})
+        return found
+
     async def _move(self, name: str, target: Stack, withdrawn: Callable[[Stack, str], Awaitable[None]]) -> None:
         old = target.other
         reason = await self._reason_to_stay(name, old)
         if reason:
             self._refuse(name, target, reason)
             return
-        self._fleet.give({other: owner for other, owner in self._fleet.owners.items() if other != name})
+        left = {other: owner for other, owner in self._fleet.owners.items() if other != name}
+        self._fleet.give(left, {name: old})
         await withdrawn(old, name)
         reason = await self._reason_to_stay(name, old)
         if reason:
@@ -129,5 +152,12 @@ class Handover:
             self._tell(Notice("handover-refused", text, "warning", name))
 
     def _set(self, owners: Mapping[str, Stack]) -> None:
-        self._checkpoint.own(owners)
+        """What is advertised is ready and on disk before. Devices that are left out of the description stay on record
+        until nobody holds them."""
+        self._ready(owners)
+        record = dict(self._checkpoint.record.owners)
+        for device in self._fleet.description.devices:
+            if device.name in owners:
+                record[device.name] = Owner(owners[device.name], device.identity.values())
+        self._checkpoint.own(record)
         self._fleet.give(owners)

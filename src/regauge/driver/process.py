@@ -7,6 +7,7 @@ A crash at any await leaves what the next start can continue from (see `checkpoi
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from regauge.base import Clock, Files, InputError, Where
@@ -54,12 +55,20 @@ class Options:
 
 def load(path: str, files: Files, host: Host) -> Description:
     """The description in a file, checked by itself and beside the host. Raises `InputError`."""
+    return check(_read(path, files), path, host)
+
+
+def _read(path: str, files: Files) -> bytes:
     try:
-        data = files.read(path)
+        return files.read(path)
     except OSError as error:
         raise InputError(
             f"it cannot be read: {error.strerror or error}", where=Where(file=path), fix="check the path"
         ) from None
+
+
+def check(data: bytes, path: str, host: Host) -> Description:
+    """The same from its content; `path` is only for messages."""
     description = read_description(data, path)
     if description.device_kind not in KINDS:
         raise InputError(
@@ -90,7 +99,8 @@ class Driver:
         self._files = files
         self._clock = clock
         self._tell = tell
-        self._described = load(options.config, files, options.host)
+        self._config = _read(options.config, files)
+        self._described = check(self._config, options.config, options.host)
         driver = self._described.driver
         self.fleet = Fleet(self._described, options.node_name)
         self._kind: DeviceKind = KINDS[self._described.device_kind](Surroundings(files, options.host))
@@ -100,7 +110,7 @@ class Driver:
         self.claims = Claims(self.fleet, self._kind, self._checkpoint, self._specs, kube, tell)
         search = HolderSearch(self.fleet, self._checkpoint, options.kubelet_dir, net, kube, files)
         self._neighbours = Neighbours(self.fleet, options.kubelet_dir, net, kube, tell)
-        self._handover = Handover(self.fleet, self._checkpoint, search, self._neighbours, clock, tell)
+        self._handover = Handover(self.fleet, self._checkpoint, search, self._neighbours, clock, tell, self._write_base)
         self._publisher = self._make_publisher()
 
     def _make_publisher(self) -> ApiPublisher | FilePublisher | None:
@@ -119,6 +129,7 @@ class Driver:
                 tasks.create_task(self._follow_health())
                 tasks.create_task(self._follow_description())
                 tasks.create_task(self._follow_owners())
+                tasks.create_task(self._follow_releases())
                 tasks.create_task(self._handover.run(self._withdrawn))
                 tasks.create_task(self._serve_device_plugin())
                 tasks.create_task(self._serve_dra())
@@ -144,7 +155,6 @@ class Driver:
         self.fleet.observe(await self._kind.health(self.fleet.description.devices))
         await self._handover.begin()
         await self._neighbours.check_resource_name()
-        self._write_base()
 
     def _recovered(self) -> tuple[PreparedClaim, ...]:
         """What CDI specs tell of claims when the checkpoint does not: enough not to give their devices away."""
@@ -187,20 +197,19 @@ class Driver:
 
     async def _follow_description(self) -> None:
         """Read the description again when its file changes; one that is wrong changes nothing and is told once."""
-        old = self._files.read(self._options.config)
         while True:
             await self._clock.sleep(RELOAD_PERIOD_S)
             try:
                 data = self._files.read(self._options.config)
             except OSError:
                 continue  # it is being replaced, or will be missed at the next start
-            if data != old:
-                old = data
+            if data != self._config:
+                self._config = data
                 await self._reload()
 
     async def _reload(self) -> None:
         try:
-            description = load(self._options.config, self._files, self._options.host)
+            description = check(self._config, self._options.config, self._options.host)
             _check_same(self._described, description, self._options.config)
         except InputError as error:
             self._tell(Notice("reload-refused", f"{error}; the description before stays", "error"))
@@ -211,20 +220,30 @@ class Driver:
         self._tell(Notice("reloaded", f"{len(description.devices)} devices", about=self._options.config))
 
     async def _follow_owners(self) -> None:
+        """Take out of the specs what the device plugin stack does not hand out any more."""
         seen = self.fleet.changed.version
         while True:
             seen = await self.fleet.changed.wait(seen)
-            self._write_base()
+            try:
+                self._write_base({**self.fleet.leaving, **self.fleet.owners})
+            except OSError as error:
+                self._tell(Notice("cdi-not-written", str(error), "error", self._options.cdi_dir))
 
-    def _write_base(self) -> None:
-        """CDI specs of everything that the device plugin stack may hand out, also of what is on its way elsewhere."""
+    def _write_base(self, owners: Mapping[str, Stack]) -> None:
+        """CDI specs of everything that the device plugin stack may hand out. Raises `OSError`."""
         devices = [
-            device for device in self.fleet.description.devices if self.fleet.owners.get(device.name) is not Stack.DRA
+            device for device in self.fleet.description.devices if owners.get(device.name) is Stack.DEVICE_PLUGIN
         ]
-        try:
-            self._specs.write_base(devices if self._described.answer_cdi else ())
-        except OSError as error:
-            self._tell(Notice("cdi-not-written", str(error), "error", self._options.cdi_dir))
+        self._specs.write_base(devices if self._described.answer_cdi else ())
+
+    async def _follow_releases(self) -> None:
+        """A released claim may free a device for the other stack, or for good when the description left it out."""
+        seen = self.claims.released.version
+        while True:
+            seen = await self.claims.released.wait(seen)
+            if self.fleet.retired:
+                await self._describe(self._described)
+            self._handover.described.set()
 
     async def _withdrawn(self, stack: Stack, name: str) -> None:
         """Wait until nobody new can be given the device through the stack."""

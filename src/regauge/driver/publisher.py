@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from regauge.base import Clock, Files, InputError, RegaugeError, Where, pretty_json
+from regauge.base import Clock, Files, InputError, RegaugeError, TransientError, Where, pretty_json
 from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
 from regauge.driver.notices import Notice, Tell
@@ -83,7 +83,7 @@ class ApiPublisher:
     async def _publish(self) -> None:
         devices = self._fleet.of(Stack.DRA)
         if not self._pool.node_uid:
-            node = await self._kube.get(NODE, self._pool.node_name)
+            node = await self._node()
             self._pool = Pool(self._pool.driver, self._pool.node_name, node["metadata"]["uid"])
         plan = writes(self._pool, devices, await self._actual(), Memory(self._generation, self._sent))
         self._generation = max(self._generation, plan.generation)
@@ -94,6 +94,14 @@ class ApiPublisher:
         for slice_ in plan.deletes:
             await self._kube.delete(RESOURCE_SLICE, slice_["metadata"]["name"], uid=slice_["metadata"]["uid"])
         self._report(plan, devices)
+
+    async def _node(self) -> Object:
+        try:
+            return await self._kube.get(NODE, self._pool.node_name)
+        except NotFound:
+            raise TransientError(
+                f"there is no node {self._pool.node_name} (yet): check --node, and that the kubelet registered it"
+            ) from None
 
     async def _actual(self) -> Sequence[Object]:
         found = await self._kube.list(RESOURCE_SLICE, field_selector=self._selector)

@@ -58,12 +58,23 @@ class DevicePluginRegistration:
             self._seen.set()
 
     async def listen(self) -> None:
-        """Register again when the kubelet hung up on the list: to it the plugin is gone then. Runs on."""
+        """Register again when the kubelet hung up on the list: to it the plugin is gone then. Runs on.
+
+        Not at once, and ever more slowly if it keeps hanging up; a kubelet that is new is met at once all the same.
+        """
         heard = self._plugin.unheard.version
+        retry_s = RETRY_FIRST_S
         while True:
+            before_s = self._clock.monotonic_s()
             heard = await self._plugin.unheard.wait(heard)
-            self._registered = None
-            self._seen.set()
+            if self._clock.monotonic_s() - before_s > RETRY_LAST_S:
+                retry_s = RETRY_FIRST_S
+            kubelet = self._registered
+            await self._clock.sleep(retry_s)
+            retry_s = min(retry_s * 2, RETRY_LAST_S)
+            if self._registered == kubelet:
+                self._registered = None
+                self._seen.set()
 
     async def run(self) -> None:
         """Serve at once, register whenever there is a kubelet that has not heard of the plugin. Runs on."""

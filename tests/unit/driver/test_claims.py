@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.unit.driver.fakes import CDI, DRIVER, KUBELET, Node, run
 
+from regauge.driver import Identity, Stack
+from regauge.driver.claims import Assigned, Refusal, plan
 from regauge.kube import ServerUnavailable
 from regauge.model.kinds import RESOURCE_CLAIM
 from regauge.pluginapi import ClaimRef
@@ -266,3 +269,29 @@ def test_a_full_disk_prepares_nothing_and_leaves_nothing() -> None:
         assert (await dra.node_prepare_resources([ref]))["uid-c"].error == ""
 
     run(scenario)
+
+
+def test_a_device_prepared_under_another_name_is_known_by_what_it_is() -> None:
+    async def scenario(node: Node) -> None:
+        await node.start()
+        ref = node.claim("c", "gpu-3")
+        await (await node.kubelet.dra()).node_prepare_resources([ref])
+        found = replace(node.driver.fleet.description.devices[2], identity=Identity(uuid="GPU-gpu-3"))
+        renamed = replace(node.driver.fleet.description, devices=(found,))
+        claim = {
+            "metadata": {"uid": "u"},
+            "status": {"allocation": {"devices": {"results": [RESULT]}}},
+        }
+        refused = plan(
+            ClaimRef("ns", "u", "x"),
+            claim,
+            Assigned(renamed, {"gpu-2": Stack.DRA}, "n1"),
+            node.driver.claims.prepared.values(),
+        )
+        assert isinstance(refused, Refusal)
+        assert refused.text.startswith("device gpu-2 is still prepared as gpu-3 for claim team/c")
+
+    run(scenario)
+
+
+RESULT = {"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-2"}

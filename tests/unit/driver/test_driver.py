@@ -10,7 +10,7 @@ from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, Node, description, de
 
 from regauge.base import InputError
 from regauge.kube import ServerUnavailable
-from regauge.model.kinds import RESOURCE_SLICE
+from regauge.model.kinds import NODE, RESOURCE_SLICE
 from regauge.pluginapi import ClaimRef, Health
 
 
@@ -249,5 +249,19 @@ def test_devices_that_appear_and_go_are_seen_without_a_restart() -> None:
         node.describe(FOUR.replace(f"driver: {DRIVER}", "driver: other.example.com"))
         await node.clock.advance(3)
         assert "start it anew" in node.told("reload-refused")[-1].text
+
+    run(scenario)
+
+
+def test_a_node_that_is_not_there_is_said() -> None:
+    async def scenario(node: Node) -> None:
+        assert node.kube is not None
+        node.kube.remove(NODE, "n1")
+        await node.start()
+        await node.clock.advance(5)
+        assert "there is no node n1 (yet): check --node" in node.told("publish-failed")[0].text
+        node.kube.put(NODE, "n1", metadata={"uid": "late"})
+        await node.clock.advance(31)
+        assert node.kube.slices()[0]["metadata"]["ownerReferences"][0]["uid"] == "late"
 
     run(scenario)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.unit.driver.fakes import FOUR, KUBELET, RESOURCE, Node, run
 
+from regauge.model.kinds import RESOURCE_CLAIM
 from regauge.pluginapi import ContainerDevices, ContainerResources, PodResources, RpcError, Services
 
 MOVED = FOUR.replace("stack: device-plugin", "stack: dra", 1)
@@ -208,5 +209,62 @@ def test_a_device_left_out_while_a_claim_holds_it_can_still_be_released() -> Non
         assert (await dra.node_prepare_resources([other]))["uid-other"].error
         assert await dra.node_unprepare_resources([ref]) == {"uid-c": ""}
         assert [name for name in node.spec_names() if "_" in name] == []
+
+    run(scenario)
+
+
+RENAMED = FOUR.replace("name: gpu-3", "name: new-3").replace("name: gpu-1", "name: new-1")
+
+
+def test_a_device_that_is_held_is_not_advertised_under_another_name() -> None:
+    async def scenario(node: Node) -> None:
+        pods = await with_pods(node, "gpu-1")
+        await node.start()
+        ref = node.claim("c", "gpu-3")
+        dra = await node.kubelet.dra()
+        await dra.node_prepare_resources([ref])
+        node.describe(RENAMED)
+        await node.clock.advance(15)
+        assert (listed(node), published(node)) == (["gpu-0"], ["gpu-2"])
+        texts = {notice.about: notice.text for notice in node.told("advertised-twice")}
+        assert "it was gpu-1 before: held by pod team/web" in texts["new-1"]
+        assert "it was gpu-3 before: held by claim team/c" in texts["new-3"]
+        await node.kill()
+        await node.start()
+        await node.clock.advance(15)
+        assert (listed(node), published(node)) == (["gpu-0"], ["gpu-2"])
+        pods.pods.clear()
+        dra = await node.kubelet.dra()
+        assert await dra.node_unprepare_resources([ref]) == {"uid-c": ""}
+        node.kube.remove(RESOURCE_CLAIM, "c", "team")  # type: ignore[union-attr]
+        await node.clock.advance(30)
+        assert (listed(node), published(node)) == (["gpu-0", "new-1"], ["gpu-2", "new-3"])
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("described", [MOVED, BACK])
+def test_who_chose_a_device_just_before_it_was_withdrawn_is_served_and_it_stays(described: str) -> None:
+    async def scenario(node: Node) -> None:
+        pods = await with_pods(node)
+        await node.start()
+        ref = node.claim("late", "gpu-2")
+        node.kube.objects.pop(("ResourceClaim", "team", "late"))  # type: ignore[union-attr]
+        node.describe(described)
+        await node.clock.advance(3)
+        assert node.told("handed-over") == []
+        if described is MOVED:
+            assert listed(node) == ["gpu-1"]
+            assert (await (await node.kubelet.plugin()).allocate([["gpu-0"]]))[0].cdi_devices
+            assert b"gpu-0" in node.files.read("/var/run/cdi/example.com-gpu.yaml")
+            devices = ContainerDevices(RESOURCE, ("gpu-0",))
+            pods.pods.append(PodResources("web", "team", (ContainerResources("c", (devices,)),)))
+        else:
+            assert published(node) == ["gpu-3"]
+            node.claim("late", "gpu-2")
+            assert (await (await node.kubelet.dra()).node_prepare_resources([ref]))["uid-late"].error == ""
+        await node.clock.advance(15)
+        assert (listed(node), published(node)) == (["gpu-0", "gpu-1"], ["gpu-2", "gpu-3"])
+        assert node.told("handover-refused")
 
     run(scenario)

@@ -35,7 +35,7 @@ def test_allocate_answers_cdi_names_that_a_spec_defines() -> None:
         assert "cdiVersion: 0.3.0" in spec
         assert "GPU_GPU_1=gpu-1" in spec
         assert "gpu-2" not in spec
-        for bad, why in (("gpu-2", "served by claims"), ("gpu-9", "not on this node")):
+        for bad, why in (("gpu-2", "not served by the device plugin"), ("gpu-9", "not on this node")):
             with pytest.raises(RpcError, match=why):
                 await plugin.allocate([[bad]])
 
@@ -135,5 +135,16 @@ def test_a_list_that_the_kubelet_hung_up_is_registered_again() -> None:
         await settle()
         await node.clock.advance(1)
         assert len(node.kubelet.registered) == 2
+
+    run(scenario)
+
+
+def test_a_kubelet_that_keeps_hanging_up_is_met_ever_more_slowly() -> None:
+    async def scenario(node: Node) -> None:
+        await node.start()
+        for _ in range(600):
+            node.kubelet.tasks[-1].cancel()
+            await node.clock.advance(0.5)
+        assert 8 <= len(node.kubelet.registered) <= 16
 
     run(scenario)
