@@ -18,6 +18,9 @@ from regauge.model import Rules
 
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
+SCHEDULER_EVENTS = "default-scheduler"
+CLAIM_EVENTS = "resource_claim"
+CLAIM_STATUS_WRITER = "ResourceClaimController"
 
 
 def _silent(_controller: str, _key: Key, _error: RegaugeError) -> None:
@@ -42,12 +45,14 @@ class ControlPlane:
         report: Callable[[str, Key, RegaugeError], None] = _silent,
     ) -> None:
         self.rules = rules
-        self.api: Api = new_api_server(clock, randomness, fault=fault, git_version=git_version)
+        self.api: Api = new_api_server(clock, randomness, rules=rules, fault=fault, git_version=git_version)
         controllers = self.api.as_actor(CONTROLLER_MANAGER)
-        scheduler = SchedulingLoop(self.api.as_actor(SCHEDULER), clock, randomness, rules)
+        claims = self.api.as_actor(CONTROLLER_MANAGER, CLAIM_EVENTS)
+        pod_status = self.api.as_actor(CLAIM_STATUS_WRITER)
+        scheduler = SchedulingLoop(self.api.as_actor(SCHEDULER, SCHEDULER_EVENTS), clock, randomness, rules)
         self.scheduler = scheduler
         parts: Iterable[tuple[Api, Controller]] = [
-            (controllers, ResourceClaimController(controllers, rules)),
+            (controllers, ResourceClaimController(claims, rules, status_api=pod_status)),
             *((controllers, controller) for controller in workload_controllers(controllers)),
             (self.api.as_actor(SCHEDULER), scheduler),
         ]
