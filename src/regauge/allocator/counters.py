@@ -40,15 +40,24 @@ class Counters:
         """The counters of a pool, worked out when first asked for."""
         known = self.pools.get(place)
         if known is None:
-            pool = self.view.pools[place]
-            available = dict(pool.counters)
-            for entry in self._allocated(pool):
-                for key, amount in entry.consumes:
-                    if key in available:
-                        available[key] -= amount
-            known = PoolCounters(available, overcommitted=any(value < 0 for value in available.values()))
-            self.pools[place] = known
+            known = self.pools[place] = self._same_name(place) or self._fresh(place)
         return known
+
+    def _same_name(self, place: int) -> PoolCounters | None:
+        """The counters of a pool of this name that was looked at before, where upstream takes them for the same."""
+        if not self.settings.quirk("counters-by-pool-name"):
+            return None
+        name = self.view.pools[place].id.pool
+        return next((one for known, one in self.pools.items() if self.view.pools[known].id.pool == name), None)
+
+    def _fresh(self, place: int) -> PoolCounters:
+        pool = self.view.pools[place]
+        available = dict(pool.counters)
+        for entry in self._allocated(pool):
+            for key, amount in entry.consumes:
+                if key in available:
+                    available[key] -= amount
+        return PoolCounters(available, overcommitted=any(value < 0 for value in available.values()))
 
     def take(self, device: int) -> bool:
         """Charge the device, unless any counter of its pool would then be short."""
@@ -119,7 +128,7 @@ class Counters:
         """The allocated devices of a pool, on any node. Shares count as soon as their device is shared."""
         held: PoolUsage = self.usage.of_pool(pool.id)
         names = set(held.whole)
-        if not self.settings.stable:
+        if not self.settings.basic and not self.settings.quirk("shares-charge-no-counters"):
             names.update(held.shares)
         if not names:
             return []

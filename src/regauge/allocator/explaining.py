@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from regauge.allocator.bounds import first_bound
+from regauge.allocator.guide import can_guide
 from regauge.allocator.hints import Reads
 from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, Outcome, Unsupported
 from regauge.allocator.pools import COMPLETE, INCOMPLETE, INVALID, NodeView, PoolView
@@ -131,6 +132,8 @@ def _slow(problem: Problem, view: NodeView, usage: Usage) -> str:
 
 def _bound(problem: Problem, view: NodeView, usage: Usage) -> Bound | None:
     table = Table(problem, view, usage)
+    if not can_guide(table):
+        return None
     try:
         return first_bound(table, Attempt(table), admit(table))
     except Aborted:

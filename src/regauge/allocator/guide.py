@@ -24,6 +24,8 @@ Key = Hashable
 def can_guide(table: Table) -> bool:
     """Whether the state of a search is all that decides its future: not where constraints forget or keep too much."""
     plans = table.problem.claims
+    if table.settings.quirk("leaks-on-reject") and not table.view.plain:
+        return False
     return not any(forgetful(one, table.settings) for claim in plans for one in claim.constraints)
 
 

@@ -84,7 +84,7 @@ def false_parts(check: Check, entry: DeviceEntry, table: Table) -> tuple[str, ..
     found = []
     for part in parts:
         selector = selectors.selector(part)
-        if selector.error is None and selector.evaluate(entry, not table.settings.stable) is False:
+        if selector.error is None and selector.evaluate(entry, not table.settings.basic) is False:
             found.append(part)
     return tuple(found)
 

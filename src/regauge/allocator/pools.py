@@ -56,13 +56,18 @@ class NodeView:
     stale: tuple[PoolId, ...] = ()
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether each device can be judged alone, by its own values and whether it is in use."""
+        return all(entry.traits.plain for pool in self.pools for entry in pool.slices)
+
+    @cached_property
     def shape(self) -> tuple[object, ...] | None:
         """What the search sees of the node apart from what it asks of each device; None if that is too much.
 
         Devices that share counters, may be allocated several times, choose their own nodes or restrict the node in
         more than one term depend on more than the answers about each of them.
         """
-        if any(not entry.traits.plain for pool in self.pools for entry in pool.slices):
+        if not self.plain:
             return None
         return tuple((pool.state, sum(len(one.devices) for one in pool.slices)) for pool in self.pools)
 
@@ -86,6 +91,8 @@ def view(inventory: Inventory, node: Node, settings: Settings) -> NodeView | Abo
             pools.append(built)
     if not _unsorted(settings):
         pools.sort(key=lambda one: (one.binding, one.id))
+    elif not settings.basic:
+        pools.sort(key=lambda one: one.binding)
     devices: list[DeviceEntry] = []
     pool_of: list[int] = []
     for place, one in enumerate(pools):
@@ -106,14 +113,7 @@ def _everywhere(settings: Settings) -> bool:
 
 def _relevant(inventory: Inventory, node: Node, settings: Settings) -> dict[PoolId, list[SliceEntry]]:
     found: dict[PoolId, list[SliceEntry]] = {}
-    for entry in _walked(inventory, node, settings):
-        spec = entry.view.spec
-        if not settings.partitionable and (spec.per_device_node_selection is not None or entry.has_counters):
-            continue
-        if _ignores_groups(settings) and entry.traits.groups:
-            continue
-        if not (entry.has_counters and _everywhere(settings)) and not _concerns(entry, node):
-            continue
+    for entry in _found(inventory, node, settings):
         kept = found.setdefault(entry.pool, [])
         if not kept or entry.generation == kept[0].generation:
             kept.append(entry)
@@ -122,9 +122,25 @@ def _relevant(inventory: Inventory, node: Node, settings: Settings) -> dict[Pool
     return found
 
 
+def _found(inventory: Inventory, node: Node, settings: Settings) -> list[SliceEntry]:
+    """The slices that concern the node, in upstream's order."""
+    found: list[SliceEntry] = []
+    for entry in _walked(inventory, node, settings):
+        spec = entry.view.spec
+        if not settings.partitionable and (spec.per_device_node_selection is not None or entry.has_counters):
+            continue
+        if _ignores_groups(settings) and entry.traits.groups:
+            continue
+        if (entry.has_counters and _everywhere(settings)) or _concerns(entry, node):
+            found.append(entry)
+    if settings.quirk("binding-slices-last") and not settings.basic:
+        found.sort(key=lambda one: one.traits.binding and not one.has_counters)
+    return found
+
+
 def _walked(inventory: Inventory, node: Node, settings: Settings) -> tuple[SliceEntry, ...]:
     """The slices to look at, in upstream's order."""
-    if settings.stable:
+    if _unsorted(settings):
         return inventory.slices
     local = inventory.on_node.get(node.metadata.name, ())
     if not _everywhere(settings):

@@ -176,7 +176,7 @@ class _Maker:
 
     @property
     def _distinct_unknown(self) -> bool:
-        return self.settings.stable
+        return self.settings.basic
 
     def _request(
         self, request: DeviceRequest, number: int, label: str, constraints: tuple[Constraint, ...]
@@ -199,7 +199,7 @@ class _Maker:
         if request.first_available and not settings.prioritized_list:
             text = "has subrequests, but the DRAPrioritizedList feature is disabled"
             return f"claim {label}, request {request.name}: {text}"
-        if settings.consumable_capacity or settings.stable:
+        if settings.consumable_capacity or settings.basic:
             return ""
         text = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if request.exactly is not None and request.exactly.capacity is not None:

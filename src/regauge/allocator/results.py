@@ -162,8 +162,8 @@ def _node_selector(
     for spec, device in offers:
         local = device.node_name if spec.per_device_node_selection else spec.node_name
         selector = device.node_selector if spec.per_device_node_selection else spec.node_selector
-        if local is not None or (device.binds_to_node and not settings.stable):
-            name = local if settings.stable and local is not None else node.metadata.name
+        if local is not None or (device.binds_to_node and not settings.basic):
+            name = local if settings.basic and local is not None else node.metadata.name
             only = SelectorRequirement(key="metadata.name", operator="In", values=(name,))
             return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
         if selector is None or not selector.node_selector_terms:

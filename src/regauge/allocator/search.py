@@ -74,7 +74,7 @@ def admit(table: Table) -> dict[int, list[int]]:
                 if slot.fault:
                     raise Aborted(slot.fault)
                 if slot.mode == ALL:
-                    everything[slot.index] = _all_devices(table, slot)
+                    everything[slot.index] = _all_devices(table, slot, _judged_as(table, request, slot))
                 size = len(everything[slot.index]) if slot.mode == ALL else slot.count
                 least = size if least is None else min(least, size)
             text = over_limit(claim.label, request.name, least or 0, total)
@@ -88,7 +88,15 @@ def admit(table: Table) -> dict[int, list[int]]:
     return everything
 
 
-def _all_devices(table: Table, slot: Slot) -> list[int]:
+def _judged_as(table: Table, request: RequestPlan, slot: Slot) -> Slot:
+    """The slot whose selectors decide: its own, but for a mistake before 1.36."""
+    first = request.slots[0]
+    if slot.alternative == 1 and first.mode == ALL and table.settings.quirk("all-reuses-first-alternative"):
+        return first
+    return slot
+
+
+def _all_devices(table: Table, slot: Slot, judged_as: Slot) -> list[int]:
     label = table.problem.claims[slot.claim].label
     devices: list[int] = []
     for place, pool in enumerate(table.view.pools):
@@ -99,7 +107,7 @@ def _all_devices(table: Table, slot: Slot) -> list[int]:
                 f"currently {trouble}"
             )
         for device in table.in_pool(place):
-            cell = table.cell(slot, device)
+            cell = table.cell(judged_as, device)
             if isinstance(cell, str):
                 raise Aborted(cell)
             if cell and (not table.settings.consumable_capacity or _suffices(table, slot, device)):
@@ -181,7 +189,7 @@ class Search:
                 if top.held:
                     self._give_up(top)
                 if failure is not _Failure.OVER_LIMIT and self._pick(top):
-                    slot = top.slot
+                    slot = self._next_slot(top.slot)
                     return slot.claim, slot.request, slot, top.done + 1, 0 if self.permutes else top.next
                 if failure is not _Failure.OVER_LIMIT:
                     failure = _Failure.NO_DEVICE
@@ -199,6 +207,12 @@ class Search:
                 failure = _Failure.NO_DEVICE
             self.frames.pop()
         return None
+
+    def _next_slot(self, slot: Slot) -> Slot:
+        """The slot that the next device is for: the same one, but for a mistake before 1.36."""
+        if slot.mode != ALL or not slot.alternative or not self.table.settings.quirk("all-forgets-alternative"):
+            return slot
+        return self.problem.claims[slot.claim].requests[slot.request].slots[0]
 
     def _open(self, slot: Slot, done: int, start: int) -> _Failure:
         """Begin the choice of a device, unless it is known to lead nowhere."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from regauge.allocator.outcome import Unsupported
 from regauge.model.rules import Rules
 
+_CAPACITY = "ConsumableCapacity"
 STABLE, INCUBATING, EXPERIMENTAL = "stable", "incubating", "experimental"
 FEATURES = (
     "AdminAccess",
@@ -27,7 +28,8 @@ FEATURES = (
 class Settings:
     """The features that are on, the implementation that upstream would run, and the behaviours peculiar to it.
 
-    `lists_withheld`: the gate for list attributes is on, but the scheduler does not tell its allocator.
+    `basic`: the implementation knows nothing of consumable capacity and what came with it. `lists_withheld`: the gate
+    for list attributes is on, but the scheduler does not tell its allocator.
     """
 
     variant: str
@@ -42,6 +44,7 @@ class Settings:
     optional_node_operations: bool
     derived_attributes: bool
     compatibility_groups: bool
+    basic: bool
     quirks: frozenset[str]
     lists_withheld: bool = False
 
@@ -81,6 +84,7 @@ def settings_of(rules: Rules, variant: str | None = None) -> Settings | Unsuppor
         optional_node_operations="OptionalNodeOperations" in features,
         derived_attributes="DerivedAttributes" in features,
         compatibility_groups="CompatibilityGroups" in features,
+        basic=not any(one.name == chosen and _CAPACITY in one.supports for one in rules.allocator_variants),
         quirks=rules.quirks,
         lists_withheld="ListTypeAttributes" not in features and rules.on("DRAListTypeAttributes"),
     )

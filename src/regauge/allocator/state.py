@@ -50,6 +50,7 @@ class Attempt:
         ]
         self.sizes = [0] * len(table.problem.claims)
         self.picks: list[Pick] = []
+        self.leaks = table.settings.quirk("leaks-on-reject")
 
     # -- questions
 
@@ -93,8 +94,11 @@ class Attempt:
         if self.table.tainted(slot, device) is None and self._constrain(slot, device, must):
             if self._consume(slot, device, multiple, charged, groups):
                 return True
+            if self.leaks:
+                self.taken[device] |= 0 if multiple else 1 << slot.claim
+                return False
             self._relax(slot, len(slot.constraints))
-        if charged:
+        if charged and not self.leaks:
             self.counters.give_back(device)
         if groups is not None:
             self.counters.leave(device, groups)
@@ -106,7 +110,9 @@ class Attempt:
         slot, device = pick.slot, pick.device
         self.sizes[slot.claim] -= 1
         if pick.shared:
-            if pick.chosen_before is None:
+            if self.leaks:
+                self._forget(pick)
+            elif pick.chosen_before is None:
                 del self.chosen[device]
             else:
                 self.chosen[device] = pick.chosen_before
@@ -115,8 +121,18 @@ class Attempt:
         self._relax(slot, len(slot.constraints))
         if pick.groups is not None:
             self.counters.leave(device, pick.groups)
-        if pick.counters:
+        if pick.counters and not (pick.shared and self.leaks):
             self.counters.give_back(device)
+
+    def _forget(self, pick: Pick) -> None:
+        """Take a share back as before 1.36: whoever consumed nothing stays, and when nothing is left, all are gone."""
+        if not pick.consumed:
+            return
+        chosen = self.chosen[pick.device]
+        for name, amount, _ in self.table.demand(pick.slot, pick.device).amounts:
+            chosen[name] -= amount
+        if not any(chosen.values()):
+            del self.chosen[pick.device]
 
     def ready(self, device: int) -> bool:
         """Whether gates and node let the device be allocated at all."""

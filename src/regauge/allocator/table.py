@@ -157,7 +157,7 @@ class Table:
             return f"{check.label}: CEL compile error: {check.selector.error}"
         known = entry.cells.get(check.selector)
         if known is None:
-            known = check.selector.evaluate(entry, not self.settings.stable)
+            known = check.selector.evaluate(entry, not self.settings.basic)
             entry.cells[check.selector] = known
         if isinstance(known, bool):
             return known
