@@ -6,17 +6,33 @@ from regauge.base import Where
 from regauge.inventory import Inventory, take_inventory
 from regauge.kube import KubeClient
 from regauge.model import Document, Kind, Snapshot
-from regauge.model.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from regauge.model.kinds import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    DEVICE_CLASS,
+    JOB,
+    NODE,
+    POD,
+    REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
+    STATEFUL_SET,
+)
 from regauge.rehearsal.report import Ownership
 from regauge.rehearsal.world import World
 
 LOOKED_AT: tuple[Kind, ...] = (NODE, POD, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)
 
 
-async def snapshot_of(kube: KubeClient) -> Snapshot:
-    """What the inventory looks at, read through the API."""
+WORKLOADS: tuple[Kind, ...] = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB)
+
+
+async def snapshot_of(kube: KubeClient, *, workloads: bool = False) -> Snapshot:
+    """What the inventory looks at, read through the API; with `workloads` also what owns pods."""
     documents = []
-    for kind in LOOKED_AT:
+    for kind in (*LOOKED_AT, *WORKLOADS) if workloads else LOOKED_AT:
         for item in (await kube.list(kind)).items:
             object_ = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
             documents.append(Document(object_, Where(object=kind.plural)))

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 
-from regauge.base import InputError, pretty_json
+from regauge.base import Clock, InputError, pretty_json
 from regauge.cluster import VirtualClock, run_virtual
 from regauge.cluster.kubelet import KubeletOptions
+from regauge.collect import Estate, load_estate
 from regauge.features import DEFAULT_MINOR, minor_of, parse_feature_gates, rules
-from regauge.host import RealFiles
+from regauge.host import RealClock, RealFiles
 from regauge.model import Rules
+from regauge.rehearsal.dump import rehearse_dump
 from regauge.rehearsal.first_move import Outcome, first_move
 from regauge.rehearsal.live import live_world
-from regauge.rehearsal.nodes import MemoryMachine, NodePlan, NodeWorld
+from regauge.rehearsal.nodes import DirectoryMachine, Machine, MemoryMachine, NodePlan, NodeWorld
 from regauge.rehearsal.report import Mode, Recorder, Report, Step
+from regauge.rehearsal.runs import run_directory
 from regauge.rehearsal.samples import ENV_PREFIX, NODE, facts_of, load_sample, sample_devices
 from regauge.rehearsal.world import TIMINGS
 
@@ -43,9 +47,7 @@ def rehearse(place: str | None, options: RehearsalOptions, listen: Listen) -> Re
 
     Raises `InputError` for bad input and for what a user must mend on this machine.
     """
-    if place is not None:
-        raise InputError("a dump cannot be rehearsed yet")
-    return rehearse_sample(options, listen)
+    return rehearse_sample(options, listen) if place is None else rehearse_estate(place, options, listen)
 
 
 def rehearse_sample(options: RehearsalOptions, listen: Listen) -> Report:
@@ -55,6 +57,62 @@ def rehearse_sample(options: RehearsalOptions, listen: Listen) -> Report:
     if options.mode is Mode.SIMULATED:
         return run_virtual(lambda clock: _simulated(clock, found, options, listen), epoch_s=EPOCH_S, limit_s=LIMIT_S)
     return asyncio.run(_live(found, options, listen))
+
+
+def rehearse_estate(place: str, options: RehearsalOptions, listen: Listen) -> Report:
+    """A dump in the rehearsal: by its own version and gates unless told otherwise."""
+    estate = load_estate(place)
+    found = estate_rules(estate, options)
+    if options.mode is Mode.LIVE:
+        return asyncio.run(_live_estate(estate, found, options, listen))
+    return run_virtual(
+        lambda clock: _estate(MemoryMachine, clock, estate, found, options, listen), epoch_s=EPOCH_S, limit_s=LIMIT_S
+    )
+
+
+def estate_rules(estate: Estate, options: RehearsalOptions) -> Rules:
+    """The rules to rehearse by: what the user says, else what the dump says of itself."""
+    told = options.kube_version or estate.git_version
+    minor = minor_of(told) if told else DEFAULT_MINOR
+    gates = {} if options.kube_version else dict(estate.gates)
+    return rules(minor, {**gates, **parse_feature_gates(options.feature_gates or "")})
+
+
+async def _live_estate(estate: Estate, rules_: Rules, options: RehearsalOptions, listen: Listen) -> Report:
+    with run_directory() as (directory, _):
+        numbers = count()
+
+        def machine(_name: str) -> DirectoryMachine:
+            return DirectoryMachine(directory / str(next(numbers)))
+
+        return await _estate(machine, RealClock(), estate, rules_, options, listen)
+
+
+async def _estate(
+    machine: Callable[[str], Machine],
+    clock: Clock,
+    estate: Estate,
+    rules_: Rules,
+    options: RehearsalOptions,
+    listen: Listen,
+) -> Report:
+    mode = Mode.LIVE if options.mode is Mode.LIVE else Mode.SIMULATED
+    world = NodeWorld(mode, clock, rules_, Random(options.seed), machine)
+    recorder = Recorder(clock.monotonic_s, listen)
+    try:
+        outcome = await rehearse_dump(world, estate.snapshot, rules_, recorder)
+    finally:
+        await world.stop()
+    return Report(
+        source=estate.source,
+        mode=mode,
+        kube_version=rules_.minor,
+        seed=options.seed,
+        steps=tuple(recorder.steps),
+        comparisons=outcome.comparisons,
+        pods=outcome.pods,
+        notes=outcome.notes,
+    )
 
 
 async def _simulated(clock: VirtualClock, rules_: Rules, options: RehearsalOptions, listen: Listen) -> Report:

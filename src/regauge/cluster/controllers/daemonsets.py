@@ -15,6 +15,7 @@ from regauge.model.kinds import DAEMON_SET, NODE, POD
 
 HASH_LABEL = "controller-revision-hash"
 GENERATION_LABEL = "pod-template-generation"
+GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 _ALWAYS_TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -129,7 +130,7 @@ class DaemonSetController:
             pods = [pod for pod in by_node.get(node, []) if not common.is_terminating(pod)]
             well = any(common.available_in_s(pod, 0, now_s) == 0 for pod in pods)
             unwell += not well
-            old += [(well, pod) for pod in pods if _hash_of(pod) != hash_]
+            old += [(well, pod) for pod in pods if not _is_updated(pod, set_, hash_)]
         for ready, pod in sorted(old, key=lambda item: (item[0], item[1]["metadata"]["name"])):
             if ready:
                 if unwell >= room:
@@ -152,7 +153,7 @@ class DaemonSetController:
                 delay = common.available_in_s(pods[0], set_["spec"].get("minReadySeconds") or 0, now_s)
                 counts["ready"] += delay is not None
                 counts["available"] += delay == 0
-                counts["updated"] += _hash_of(pods[0]) == hash_
+                counts["updated"] += _is_updated(pods[0], set_, hash_)
                 delays += [delay] if delay else []
         status = {
             "currentNumberScheduled": counts["current"],
@@ -169,8 +170,11 @@ class DaemonSetController:
         return common.earliest(*delays)
 
 
-def _hash_of(pod: Object) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(HASH_LABEL, ""))
+def _is_updated(pod: Object, set_: Object, hash_: str) -> bool:
+    """Whether a pod is of the present template: by its hash, or by the generation that old DaemonSets counted."""
+    labels = pod["metadata"].get("labels") or {}
+    generation = (set_["metadata"].get("annotations") or {}).get(GENERATION_ANNOTATION)
+    return labels.get(HASH_LABEL) == hash_ or (generation is not None and labels.get(GENERATION_LABEL) == generation)
 
 
 def _node_of(pod: Object) -> str:

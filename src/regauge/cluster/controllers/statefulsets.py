@@ -34,7 +34,7 @@ class StatefulSetController:
         set_ = self._api.find(STATEFUL_SET, key[1], key[0])
         if set_ is None:
             return None
-        update = f"{set_['metadata']['name']}-{common.template_hash(set_['spec']['template'])}"
+        update = _update_revision(set_)
         current = (set_.get("status") or {}).get("currentRevision") or update
         failure: ApiError | None = None
         if not common.is_terminating(set_):
@@ -179,6 +179,14 @@ class StatefulSetController:
         kept = ("replicas", "collisionCount", "availableReplicas")
         common.write_status(self._api, STATEFUL_SET, set_, common.without_zero(status, *kept))
         return common.earliest(*(delay for delay in delays if delay))
+
+
+def _update_revision(set_: Object) -> str:
+    """The revision of the template: the one that the status tells for this generation, else a hash of the template."""
+    status = set_.get("status") or {}
+    if status.get("updateRevision") and status.get("observedGeneration") == set_["metadata"].get("generation"):
+        return str(status["updateRevision"])
+    return f"{set_['metadata']['name']}-{common.template_hash(set_['spec']['template'])}"
 
 
 def _revision(pod: Object) -> str:
