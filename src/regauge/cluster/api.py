@@ -12,17 +12,29 @@ from regauge.cluster.admission.pods import starting_status
 from regauge.cluster.admission.quantities import canonical_quantities
 from regauge.cluster.deletion import DeleteOptions, check_preconditions, deletion, gone_after_update
 from regauge.cluster.patches import patched
-from regauge.cluster.refusals import already_exists, bad_request, conflict, internal_error, modified, not_found
+from regauge.cluster.refusals import (
+    already_exists,
+    bad_request,
+    failure,
+    forbidden,
+    internal_error,
+    invalid,
+    invalid_object,
+    modified,
+    not_found,
+    other_uid,
+)
 from regauge.cluster.registry import prepared_for_create, prepared_for_update
 from regauge.cluster.selecting import matcher
 from regauge.cluster.server_state import ApiCall, ServerState
 from regauge.cluster.store import Change, Key, copy_json, slot
 from regauge.cluster.story import Verb
-from regauge.kube import ObjectList, PatchType, Version, WatchEvent
+from regauge.kube import ApiError, ObjectList, PatchType, Version, WatchEvent
 from regauge.model import Kind, Object
-from regauge.model.kinds import POD
+from regauge.model.kinds import NAMESPACE, POD
 
 NAME_TRIES = 8
+PROTECTED_NAMESPACES = ("default", "kube-public", "kube-system")
 _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -120,7 +132,7 @@ class Api:
         new = self._incoming(kind, object_, namespace)
         name = new["metadata"].get("name", "")
         old = self.get(kind, name, new["metadata"].get("namespace", ""))
-        return self._write(kind, old, new, subresource)
+        return self._write(kind, old, new, subresource, whole=True)
 
     def patch(
         self,
@@ -142,17 +154,20 @@ class Api:
             )
         return self._write(kind, old, self._incoming(kind, new, namespace), subresource)
 
-    def _write(self, kind: Kind, old: Object, new: Object, subresource: str) -> Object:
-        """Replace `old` (what is stored now) by `new`, as the path `subresource` may."""
+    def _write(self, kind: Kind, old: Object, new: Object, subresource: str, *, whole: bool = False) -> Object:
+        """Replace `old` (what is stored now) by `new`, as the path `subresource` may. `whole`: the caller sent all of it."""
         name = old["metadata"]["name"]
         call = self._call("update", kind, name, old, subresource)
         self._fault(call)
-        self._check_same(kind, old, new)
+        self._check_same(kind, old, new, whole)
         current = self._store.find(kind, self._key_of(kind, old))
         if current is not old:
             raise modified(kind, name)
         prepared = prepared_for_update(kind, old, self._defaulted(kind, new, old), subresource)
+        asked_uid = prepared["metadata"].get("uid")
         prepared["metadata"] = self._kept_metadata(old["metadata"], prepared["metadata"])
+        if asked_uid and asked_uid != old["metadata"]["uid"]:
+            raise invalid_object(kind, name, [invalid("metadata.uid", asked_uid, "field is immutable")])
         self._state.admission.at_update(self._store, kind, prepared, old, subresource)
         key = self._key_of(kind, old)
         if gone_after_update(old, prepared) and not self._namespace_held(kind, prepared):
@@ -169,17 +184,15 @@ class Api:
         is_namespace = kind.group == "" and kind.plural == "namespaces"
         return is_namespace and bool((object_.get("spec") or {}).get("finalizers"))
 
-    def _check_same(self, kind: Kind, old: Object, new: Object) -> None:
+    def _check_same(self, kind: Kind, old: Object, new: Object, whole: bool) -> None:
         metadata, have = new["metadata"], old["metadata"]
-        if metadata.get("uid") and metadata["uid"] != have["uid"]:
-            key = "/".join(part for part in (kind.plural, have.get("namespace", ""), have["name"]) if part)
-            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {have['uid']}"
-            fields = f"Code: 4, Key: /registry/{key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
-            raise conflict(kind, have["name"], f"StorageError: invalid object, {fields}")
+        if whole and metadata.get("uid") and metadata["uid"] != have["uid"]:
+            raise other_uid(kind, old, metadata["uid"])
         version = metadata.get("resourceVersion")
         if version and version != have["resourceVersion"]:
             if not str(version).isdigit():
-                raise internal_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+                message = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+                raise ApiError(500, "", message, failure(500, "", message))
             raise modified(kind, have["name"])
 
     def _kept_metadata(self, old: Object, new: Object) -> Object:
@@ -221,6 +234,8 @@ class Api:
         old = self.get(kind, name, namespace)
         call = self._call("delete", kind, name, old)
         self._fault(call)
+        if kind == NAMESPACE and name in PROTECTED_NAMESPACES:
+            raise forbidden(kind, name, "this namespace may not be deleted")
         check_preconditions(kind, old, options)
         step = deletion(kind, old, options, self._state.clock.now_s())
         key, last = self._key_of(kind, old), old
@@ -284,6 +299,8 @@ class Api:
         """A copy of what the caller sent, in the namespace of the call, with apiVersion and kind."""
         new: Object = copy_json(object_)
         metadata = new.get("metadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            metadata = decoded(kind, new).object.get("metadata")
         metadata = new["metadata"] = metadata if isinstance(metadata, dict) else {}
         new["apiVersion"], new["kind"] = kind.api_version, kind.kind
         if not kind.namespaced:

@@ -44,7 +44,7 @@ def patched(object_: Any, body: Any, patch_type: PatchType) -> Any:
     """`object_` after the patch (the input is not changed). Raises `ApiError` when the patch cannot be applied."""
     if patch_type == "merge":
         if not isinstance(body, dict):
-            raise bad_request("a merge patch must be a JSON object")
+            raise bad_request("error decoding patch: a merge patch must be a JSON object")
         return merge(object_, body)
     if patch_type == "json":
         return json_patch(object_, body)
@@ -76,10 +76,13 @@ def _refused() -> Invalid:
 def json_patch(target: Any, operations: Any) -> Any:
     """JSON patch with upstream's answers: one text for every operation that fails."""
     if not isinstance(operations, list):
-        raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        )
     if len(operations) > MAX_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
-        raise ApiError(413, "RequestEntityTooLarge", message, failure(413, "RequestEntityTooLarge", message, {}))
+        text = f"Request entity too large: {message}"
+        raise ApiError(413, "RequestEntityTooLarge", text, failure(413, "RequestEntityTooLarge", text, {}))
     holder = {"": copy_json(target)}
     for operation in operations:
         try:

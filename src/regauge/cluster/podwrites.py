@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from regauge.cluster.deletion import DeleteOptions, check_preconditions
-from regauge.cluster.refusals import bad_request, conflict, failure, invalid_object, required, unsupported
+from regauge.cluster.deletion import DeleteOptions
+from regauge.cluster.refusals import (
+    bad_request,
+    conflict,
+    failure,
+    other_uid,
+    required,
+    unsupported,
+    unsupported_value,
+)
 from regauge.cluster.server_state import ActorApi
 from regauge.kube import ApiError
 from regauge.model import Kind, LabelSelector, Object, matches_labels, view
@@ -21,18 +29,29 @@ def create_subresource(api: ActorApi, kind: Kind, body: Object, namespace: str, 
         raise unsupported(f"creating {kind.plural}/{subresource}")
     if subresource == "binding":
         target = body.get("target") or {}
-        if not target.get("name"):
-            raise invalid_object(_BINDING, name, [required("target.name")])
+        _check_target(target)
         bind(api, namespace, name, target["name"], str(body["metadata"].get("uid") or ""))
     else:
         evict(api, namespace, name, body.get("deleteOptions") or {})
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
+def _check_target(target: dict[str, Any]) -> None:
+    """Upstream answers a bad target with 500 and the bare text of the fault."""
+    fault = None
+    if target.get("kind") not in (None, "", "Node"):
+        fault = unsupported_value("target.kind", target["kind"], ("Node", "<empty>"))
+    elif not target.get("name"):
+        fault = required("target.name")
+    if fault is not None:
+        raise ApiError(500, "", str(fault), failure(500, "", str(fault)))
+
+
 def bind(api: ActorApi, namespace: str, name: str, node: str, uid: str) -> None:
     """nodeName, PodScheduled true and no nominatedNodeName in one write. The node need not exist."""
     pod = api.get(POD, name, namespace)
-    check_preconditions(POD, pod, DeleteOptions(uid=uid))
+    if uid and uid != pod["metadata"]["uid"]:
+        raise other_uid(POD, pod, uid)
     spec = pod.get("spec") or {}
     if pod["metadata"].get("deletionTimestamp"):
         raise conflict(_BINDING, name, f"pod {name} is being deleted, cannot be assigned to a host")

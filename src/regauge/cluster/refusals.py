@@ -5,7 +5,7 @@ Source of the words: apimachinery pkg/api/errors and pkg/util/validation/field.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +112,15 @@ def already_exists(kind: Kind, name: str, *, deleting: bool = False) -> AlreadyE
 def conflict(kind: Kind, name: str, why: str) -> Conflict:
     message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
     return Conflict(409, "Conflict", message, failure(409, "Conflict", message, _details(kind, name)))
+
+
+def other_uid(kind: Kind, stored: Mapping[str, Any], asked: str) -> Conflict:
+    """The object that is meant is not the one of this name."""
+    metadata = stored["metadata"]
+    key = "/".join(part for part in (kind.plural, metadata.get("namespace", ""), metadata["name"]) if part)
+    why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {metadata['uid']}"
+    fields = f"Code: 4, Key: /registry/{key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    return conflict(kind, metadata["name"], f"StorageError: invalid object, {fields}")
 
 
 def modified(kind: Kind, name: str) -> Conflict:

@@ -122,9 +122,13 @@ def _selecting_job(job: Object) -> Object:
 def prepared_for_update(kind: Kind, old: Object, new: Object, subresource: str) -> Object:
     """The new state an update leads to: the parts that this path may not write come from the old state."""
     if subresource == "status":
-        return _status_update(kind, old, new)
+        updated = _status_update(kind, old, new)
+        return _without_freed_devices(old, updated) if kind.plural == "resourceclaims" else updated
     if subresource == "finalize":
-        return {**old, "spec": {**(old.get("spec") or {}), "finalizers": (new.get("spec") or {}).get("finalizers") or []}}
+        return {
+            **old,
+            "spec": {**(old.get("spec") or {}), "finalizers": (new.get("spec") or {}).get("finalizers") or []},
+        }
     result = dict(new)
     if has_status(kind):
         result.pop("status", None)
@@ -145,6 +149,26 @@ def _main_part(kind: Kind, object_: Object) -> Any:
     if known(kind) and (kind.group, kind.plural) not in _GENERATION_OF_EVERYTHING:
         return object_.get("spec")
     return {key: value for key, value in object_.items() if key not in ("metadata", "status", "apiVersion", "kind")}
+
+
+def _without_freed_devices(old: Object, new: Object) -> Object:
+    """What drivers told of a device goes with its allocation."""
+    status = new.get("status") or {}
+    freed = _allocated(old) - _allocated(new)
+    if not freed or not status.get("devices"):
+        return new
+    left = [item for item in status["devices"] if _device(item) not in freed]
+    kept = {key: value for key, value in status.items() if key != "devices"}
+    return {**new, "status": {**kept, **({"devices": left} if left else {})}}
+
+
+def _allocated(claim: Object) -> set[tuple[Any, ...]]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return {_device(item) for item in (allocation.get("devices") or {}).get("results") or []}
+
+
+def _device(item: Object) -> tuple[Any, ...]:
+    return tuple(item.get(field) for field in ("driver", "pool", "device", "shareID"))
 
 
 _STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences", "generation")

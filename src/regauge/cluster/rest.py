@@ -338,7 +338,9 @@ def _list(api: Api, request: Request, target: Target) -> Object:
     if not limit or len(items) <= limit:
         return _as_list(target.kind, items, str(revision))
     page = items[:limit]
-    more = {"continue": _token(revision, _place(page[-1])), "remainingItemCount": len(items) - limit}
+    more: dict[str, Any] = {"continue": _token(revision, _place(page[-1]))}
+    if not request.query.get("labelSelector") and not request.query.get("fieldSelector"):
+        more["remainingItemCount"] = len(items) - limit
     return _as_list(target.kind, page, str(revision), more)
 
 
@@ -357,9 +359,9 @@ def _place(item: Object) -> str:
 def _number(text: str | None) -> int:
     if not text:
         return 0
-    if not text.isdigit():
-        raise bad_request(f"limit is not a whole number: {text}")
-    return int(text)
+    if not text.removeprefix("-").isdigit():
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return max(0, int(text))
 
 
 def _token(revision: int, start: str) -> str:

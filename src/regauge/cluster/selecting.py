@@ -27,6 +27,7 @@ _POD_FIELDS = (
     "spec.hostNetwork",
     "status.phase",
     "status.podIP",
+    "status.podIPs",
     "status.nominatedNodeName",
 )
 _EVENT_FIELDS = (
@@ -42,13 +43,25 @@ _EVENT_FIELDS = (
     "source",
     "type",
 )
+_NEW_EVENT_FIELDS = (
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
+)
 _FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "pods"): _POD_FIELDS,
     ("", "nodes"): ("spec.unschedulable",),
     ("", "namespaces"): ("status.phase",),
     ("", "secrets"): ("type",),
     ("", "events"): _EVENT_FIELDS,
-    ("apps", "replicasets"): ("status.replicas",),
+    ("events.k8s.io", "events"): _NEW_EVENT_FIELDS,
     ("batch", "jobs"): ("status.successful",),
     ("resource.k8s.io", "resourceslices"): ("spec.nodeName", "spec.driver"),
 }
@@ -84,6 +97,9 @@ def _label_requirement(part: str, whole: str) -> SelectorRequirement:
         values = tuple(item.strip() for item in found["values"].split(","))
         return SelectorRequirement(key=found["key"], operator=_OPERATORS[found["op"]], values=values)
     if found := _COMPARE.match(part):
+        if found["op"] in "<>" and not found["value"].lstrip("-").isdigit():
+            text = "for 'Gt', 'Lt' operators, the value must be an integer"
+            raise bad_request(f'unable to parse requirement: values[0]: Invalid value: "{found["value"]}": {text}')
         return SelectorRequirement(key=found["key"], operator=_OPERATORS[found["op"]], values=(found["value"],))
     if found := _EXISTS.match(part):
         return SelectorRequirement(key=found["key"], operator="DoesNotExist" if found["no"] else "Exists")
@@ -93,16 +109,30 @@ def _label_requirement(part: str, whole: str) -> SelectorRequirement:
 def field_requirements(kind: Kind, text: str) -> tuple[tuple[str, str, bool], ...]:
     """(field, value, whether equal) of a field selector. Only the fields that the kind offers may be named."""
     found = []
+    offered = {*_METADATA, *_FIELDS.get((kind.group, kind.plural), ())}
+    if kind.plural in _OWN_NAME_ONLY:
+        offered.discard("metadata.namespace")
     for part in _parts(text):
         equal = "!=" not in part
         name, sign, value = part.partition("!=") if not equal else part.partition("==" if "==" in part else "=")
         if not sign:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         name = name.strip()
-        if name not in _METADATA and name not in _FIELDS.get((kind.group, kind.plural), ()):
-            raise bad_request(f"field label not supported: {name}")
+        if name not in offered:
+            raise bad_request(_unknown_field(kind, name))
         found.append((name, value.strip(), equal))
     return tuple(found)
+
+
+def _unknown_field(kind: Kind, name: str) -> str:
+    """Kinds without fields of their own answer in other words than the rest."""
+    if kind.plural in _OWN_NAME_ONLY:
+        return f"field label not supported for {kind.api_version}, Kind={kind.kind}: {name}"
+    if kind.plural == "jobs":
+        return f'field label "{name}" not supported for {kind.kind}'
+    if (kind.group, kind.plural) in _FIELDS:
+        return f"field label not supported: {name}"
+    return f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def _field(object_: Object, name: str) -> str:
@@ -116,4 +146,5 @@ def _field(object_: Object, name: str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+_OWN_NAME_ONLY = frozenset({"resourceslices"})
 _BOOLEANS = frozenset({"spec.unschedulable", "spec.hostNetwork"})

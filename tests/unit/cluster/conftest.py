@@ -65,14 +65,15 @@ def wanted_node(pod: Object) -> str:
 class Plane:
     """What a test of controllers works with."""
 
-    def __init__(self, clock: VirtualClock, seed: int = 3) -> None:
+    def __init__(self, clock: VirtualClock, seed: int = 3, *, kubelets: bool = True) -> None:
         self.clock = clock
         self.server = new_api_server(clock, random.Random(seed))
         self.user: Api = self.server.as_actor("user")
         self.errors: list[tuple[str, Key, RegaugeError]] = []
         self.starts: Callable[[Object], bool] = lambda pod: True
         manager = self.server.as_actor("kube-controller-manager")
-        self.runners = [self._runner(item) for item in (*workload_controllers(manager), Binder(self))]
+        parts = [*workload_controllers(manager), *([Binder(self)] if kubelets else [])]
+        self.runners = [self._runner(item) for item in parts]
 
     def _runner(self, controller: Controller) -> ControllerRunner:
         return ControllerRunner(
@@ -111,12 +112,12 @@ class Plane:
         )
 
 
-def in_virtual_time(body: Body, *, limit_s: float = 100_000.0, seed: int = 3) -> Plane:
+def in_virtual_time(body: Body, *, limit_s: float = 100_000.0, seed: int = 3, kubelets: bool = True) -> Plane:
     """Run a body with all controllers at work; the plane as it was at the end."""
     found: list[Plane] = []
 
     async def main(clock: VirtualClock) -> None:
-        plane = Plane(clock, seed)
+        plane = Plane(clock, seed, kubelets=kubelets)
         found.append(plane)
         tasks = []
         for runner in plane.runners:

@@ -5,12 +5,13 @@ Source: pkg/apis/resource/validation/validation.go of 1.36.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from regauge.cluster.admission import fields
-from regauge.cluster.admission.goshow import go_allocation, go_claim_spec
+from regauge.cluster.admission.goshow import go_allocation, go_claim_spec, go_template_spec
 from regauge.cluster.admission.names import label_errors, required_subdomain
 from regauge.cluster.refusals import (
     FieldError,
@@ -34,9 +35,11 @@ from regauge.model.resource import (
     DeviceSelector,
     DeviceSubRequest,
     ExactDeviceRequest,
+    NetworkDeviceData,
     ResourceClaimConsumerReference,
     ResourceClaimSpec,
     ResourceClaimStatus,
+    ResourceClaimTemplateSpec,
 )
 
 REQUESTS_LIMIT = 32
@@ -45,6 +48,7 @@ ALTERNATIVES_LIMIT = 8
 EXPRESSION_LIMIT_BYTES = 10 * 1024
 STATUS_DATA_LIMIT_BYTES = 10 * 1024
 DEVICE_CONDITIONS_LIMIT = 8
+ADDRESSES_LIMIT = 16
 _NOT_A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _ONE_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -160,15 +164,18 @@ def _config(path: str, config: DeviceClaimConfiguration, names: Names) -> list[F
     return _request_references(f"{path}.requests", config.requests, names) + fields.opaque(path, config.opaque)
 
 
-def immutable_spec(path: str, old: ResourceClaimSpec, new: ResourceClaimSpec, *, template: bool) -> list[FieldError]:
-    if old == new:
-        return []
-    shown = go_claim_spec(new)
-    return [FieldError(path, "Invalid value", f"Invalid value: {_nested(shown, template)}: field is immutable")]
+def immutable_spec(old: ResourceClaimSpec, new: ResourceClaimSpec) -> list[FieldError]:
+    """The spec of a claim never changes."""
+    return [] if old == new else [_immutable("spec", go_claim_spec(new))]
 
 
-def _nested(shown: str, template: bool) -> str:
-    return f'{{"Spec":{shown}}}' if template else shown
+def immutable_template(old: ResourceClaimTemplateSpec, new: ResourceClaimTemplateSpec) -> list[FieldError]:
+    """The spec of a template never changes, its metadata neither."""
+    return [] if old == new else [_immutable("spec", go_template_spec(new))]
+
+
+def _immutable(path: str, shown: str) -> FieldError:
+    return FieldError(path, "Invalid value", f"Invalid value: {shown}: field is immutable")
 
 
 def status_errors(
@@ -195,8 +202,7 @@ def status_errors(
     if old.allocation is None:
         return errors + _allocation("status.allocation", new.allocation, request_names(claim.devices))
     if old.allocation != new.allocation:
-        text = f"Invalid value: {go_allocation(new.allocation)}: field is immutable"
-        errors.append(FieldError("status.allocation", "Invalid value", text))
+        errors.append(_immutable("status.allocation", go_allocation(new.allocation)))
     return errors
 
 
@@ -227,14 +233,46 @@ def _device_status(
         name = {"Driver": device.driver, "Pool": device.pool, "Device": device.device, "ShareID": device.share_id or ""}
         errors.append(invalid(path, name, "must be an allocated device in the claim"))
     errors += fields.conditions(f"{path}.conditions", device.conditions, DEVICE_CONDITIONS_LIMIT)
+    errors += _network_data(f"{path}.networkData", device.network_data)
     if device.data is not None:
         errors += fields.raw_object(f"{path}.data", device.data, STATUS_DATA_LIMIT_BYTES)
     return errors
 
 
+def _network_data(path: str, data: NetworkDeviceData | None) -> list[FieldError]:
+    if data is None:
+        return []
+    sizes = (("interfaceName", data.interface_name, 256), ("hardwareAddress", data.hardware_address, 128))
+    errors = [too_long(f"{path}.{name}", limit) for name, value, limit in sizes if len(value.encode()) > limit]
+    return errors + fields.unique(f"{path}.ips", data.ips, ADDRESSES_LIMIT, _address, lambda value: value)
+
+
+def _address(path: str, text: str) -> list[FieldError]:
+    """An address with its prefix, in canonical form."""
+    try:
+        canonical = str(ipaddress.ip_interface(text)) if "/" in text else ""
+    except ValueError:
+        canonical = _without_leading_zeros(text)
+    if not canonical:
+        return [invalid(path, text, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")]
+    return [] if canonical == text else [invalid(path, text, f'must be in canonical form ("{canonical}")')]
+
+
+def _without_leading_zeros(text: str) -> str:
+    """What an IPv4 address with leading zeros is in canonical form; "" when it is none even then."""
+    address, _, prefix = text.partition("/")
+    plain = ".".join(part.lstrip("0") or "0" for part in address.split("."))
+    try:
+        return str(ipaddress.IPv4Interface(f"{plain}/{prefix}"))
+    except ValueError:
+        return ""
+
+
 def _share_id(path: str, share_id: str | None) -> list[FieldError]:
     if share_id is None or _UUID.fullmatch(share_id):
         return []
+    if len(share_id) not in (32, 36, 38, 41, 45):
+        return [invalid(path, share_id, f"error validating uid: invalid UUID length: {len(share_id)}")]
     text = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal"
     return [invalid(path, share_id, f"{text} characters")]
 

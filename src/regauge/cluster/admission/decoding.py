@@ -53,7 +53,7 @@ _GO_KEYS = {
     "nodeAllocatableResourceMappings": "v1.ResourceName",
 }
 _TIMES = frozenset({"timeAdded", "allocationTimestamp", "lastTransitionTime"})
-_ZERO_QUANTITY = frozenset({"DeviceCapacity.value", "Counter.value"})
+_ZERO: dict[str, Any] = {"DeviceCapacity.value": "0", "Counter.value": "0", "ResourcePool.generation": 0}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _QUANTITY_TYPES = (inspect.StrType, inspect.IntType, inspect.FloatType)
@@ -88,7 +88,8 @@ def decoded(kind: Kind, object_: Object) -> Decoded:
     for name in ("apiVersion", "kind", "status"):
         if name in object_ and name not in new:
             new[name] = object_[name]
-    return Decoded(new, [path for path in unknown if path not in ("apiVersion", "kind", "status")])
+    told = [path for path in unknown if path not in ("apiVersion", "kind", "status")]
+    return Decoded(new, sorted(told, key=lambda path: -path.count(".")))
 
 
 @cache
@@ -110,20 +111,27 @@ def _struct(
 ) -> dict[str, Any]:
     new: dict[str, Any] = {}
     for name, item in value.items():
-        place = tuple(f"{path}.{name}" if path else name for path in at)
+        place = (_joined(at[0], go, name), f"{at[1]}.{name}" if at[1] else name)
         if name == "metadata":
             new[name] = _metadata(go, item, place[0])
             continue
         if name not in members:
-            unknown.insert(0, place[1])
+            unknown.append(place[1])
             continue
-        read = _value(members[name], f"{go}.{name}", item, (place[0], place[1]), unknown)
+        read = _value(members[name], f"{go}.{name}", item, place, unknown)
         if read is not None:
             new[name] = read
     for name in members:
-        if f"{go}.{name}" in _ZERO_QUANTITY and name not in new:
-            new[name] = "0"
+        if name not in new and f"{go}.{name}" in _ZERO:
+            new[name] = _ZERO[f"{go}.{name}"]
     return new
+
+
+def _joined(path: str, go: str, name: str) -> str:
+    """The path of a member in Go's words: an embedded struct is named too."""
+    if name == "opaque" and go.endswith("Configuration"):
+        name = "DeviceConfiguration.opaque"
+    return f"{path}.{name}" if path else name
 
 
 def _value(type_: inspect.Type, owner: str, value: Any, at: Place, unknown: list[str]) -> Any:
@@ -214,11 +222,7 @@ def _expect(value: Any, type_: type, owner: str, at: Place, go: str) -> Any:
 
 def _mismatch(value: Any, owner: str, at: Place, go: str) -> _Wrong:
     struct = owner.partition(".")[0]
-    path = at[0]
-    if struct.endswith("Configuration") and path.endswith(".opaque"):
-        # Go embeds the struct that holds this field, and names it.
-        path = f"{path.removesuffix('.opaque')}.DeviceConfiguration.opaque"
-    return _Wrong(f"json: cannot unmarshal {_json_name(value, go)} into Go struct field {struct}.{path} of type {go}")
+    return _Wrong(f"json: cannot unmarshal {_json_name(value, go)} into Go struct field {struct}.{at[0]} of type {go}")
 
 
 def _json_name(value: Any, go: str) -> str:

@@ -5,9 +5,10 @@ Those of resource.k8s.io are `model.with_defaults`. Source: pkg/apis/{core,apps,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from regauge.model import Kind, Object, with_defaults
+from regauge.model import Kind, Object, Quantity, with_defaults
 
 _TEMPLATE_KINDS = frozenset(
     {"deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "replicationcontrollers"}
@@ -23,7 +24,7 @@ def defaulted(kind: Kind, object_: Object, now: str) -> Object:
     if not isinstance(spec, dict):
         return new
     if kind.group == "resource.k8s.io":
-        return {**new, "spec": _dated(kind.plural, spec, now)}
+        return _with_result_tolerations({**new, "spec": _dated(kind.plural, spec, now)})
     if kind.plural == "nodes" and isinstance(new.get("status"), dict) and new["status"].get("capacity"):
         return {**new, "status": _filled(new["status"], {"allocatable": new["status"]["capacity"]})}
     if kind.plural == "pods":
@@ -36,7 +37,29 @@ def defaulted(kind: Kind, object_: Object, now: str) -> Object:
         return {**new, "spec": spec}
     if kind.plural == "cronjobs":
         return {**new, "spec": _cron_job(spec)}
+    if kind.plural == "limitranges":
+        return {**new, "spec": range_defaults(spec)}
     return new
+
+
+def _with_result_tolerations(object_: Object) -> Object:
+    """Tolerations in the results of an allocation have an operator too."""
+    status = object_.get("status")
+    allocation = status.get("allocation") if isinstance(status, dict) else None
+    devices = allocation.get("devices") if isinstance(allocation, dict) else None
+    results = devices.get("results") if isinstance(devices, dict) else None
+    if not isinstance(status, dict) or not isinstance(allocation, dict) or not isinstance(results, list):
+        return object_
+    filled = [_tolerating(item) for item in results]
+    allocation = {**allocation, "devices": {**allocation["devices"], "results": filled}}
+    return {**object_, "status": {**status, "allocation": allocation}}
+
+
+def _tolerating(result: Any) -> Any:
+    if not isinstance(result, dict) or not isinstance(result.get("tolerations"), list):
+        return result
+    items = [_filled(item, {"operator": "Equal"}) if isinstance(item, dict) else item for item in result["tolerations"]]
+    return {**result, "tolerations": items}
 
 
 def _dated(plural: str, spec: dict[str, Any], now: str) -> dict[str, Any]:
@@ -129,7 +152,23 @@ def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
     for field in ("containers", "initContainers"):
         if isinstance(spec.get(field), list):
             changed[field] = [_container(item) if isinstance(item, dict) else item for item in spec[field]]
+    resources = spec.get("resources")
+    if isinstance(resources, dict) and isinstance(resources.get("limits"), dict):
+        asked = {**resources["limits"], **_of_containers(changed), **(resources.get("requests") or {})}
+        whole = {name for name in resources["limits"] if name in ("cpu", "memory") or name.startswith("hugepages-")}
+        requests = {name: value for name, value in asked.items() if name in whole}
+        changed["resources"] = {**resources, "requests": {**requests, **(resources.get("requests") or {})}}
     return {**spec, **changed}
+
+
+def _of_containers(spec: Mapping[str, Any]) -> dict[str, str]:
+    """What the containers ask for together, by resource."""
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers") or []:
+        for name, value in ((container.get("resources") or {}).get("requests") or {}).items():
+            amount = Quantity.from_document(value)
+            total[name] = total[name].add(amount) if name in total else amount
+    return {name: str(amount) for name, amount in total.items()}
 
 
 def _container(container: dict[str, Any]) -> dict[str, Any]:

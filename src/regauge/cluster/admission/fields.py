@@ -198,7 +198,7 @@ def _conditions(path: str, values: Sequence[Condition]) -> Iterator[FieldError]:
             text = "must be greater than or equal to zero"
             yield invalid(f"{place}.observedGeneration", item.observed_generation, text)
         if not item.last_transition_time:
-            yield required(f"{place}.lastTransitionTime", "must be set")
+            yield required(f"{place}.lastTransitionTime")
         if len(item.reason) > REASON_LIMIT_BYTES:
             yield too_long(f"{place}.reason", REASON_LIMIT_BYTES)
         yield from _reason(f"{place}.reason", item.reason)

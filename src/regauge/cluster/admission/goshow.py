@@ -18,19 +18,29 @@ from regauge.model.resource import (
     ExactDeviceRequest,
     OpaqueDeviceConfiguration,
     ResourceClaimSpec,
+    ResourceClaimTemplateSpec,
 )
 
 
 def go_claim_spec(spec: ResourceClaimSpec) -> str:
+    return msgspec.json.encode(_claim_spec(spec)).decode()
+
+
+def go_template_spec(spec: ResourceClaimTemplateSpec) -> str:
+    metadata = {"labels": spec.metadata.labels, "annotations": spec.metadata.annotations}
+    given = {name: dict(sorted(values.items())) for name, values in metadata.items() if values}
+    return msgspec.json.encode({**given, "Spec": _claim_spec(spec.spec)}).decode()
+
+
+def _claim_spec(spec: ResourceClaimSpec) -> dict[str, Any]:
     devices = spec.devices
-    shown = {
+    return {
         "Devices": {
             "Requests": _list([_request(item) for item in devices.requests]),
             "Constraints": _list([_constraint(item) for item in devices.constraints]),
             "Config": _list([{"Requests": _list(item.requests), **_opaque(item.opaque)} for item in devices.config]),
         }
     }
-    return msgspec.json.encode(shown).decode()
 
 
 def go_allocation(allocation: AllocationResult) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from regauge.cluster.admission.names import (
@@ -65,7 +66,9 @@ def name_faults(kind: Kind, name: str) -> list[str]:
         return [f"may not contain '{bad}'" for bad in ("/", "%") if bad in name]
     labels_only = kind.plural in _LABEL_NAMES and not kind.group
     faults = label_faults(name) if labels_only else subdomain_faults(name)
-    # Lengths of metadata are told in bytes, those of other fields in characters; both count bytes.
+    if kind.plural != "deviceclasses":
+        return faults
+    # Upstream counts bytes everywhere, and says so for this kind alone.
     return [
         fault.replace(" characters", " bytes") if fault.startswith("must be no more") else fault for fault in faults
     ]
@@ -90,15 +93,26 @@ def _annotations(annotations: dict[str, Any]) -> Iterator[Error]:
         yield FieldError("metadata.annotations", "Too long", text)
 
 
+_NOT_IN_TEMPLATES = ("name", "generateName", "uid", "resourceVersion", "namespace", "finalizers", "ownerReferences")
+
+
+def template_metadata_errors(path: str, metadata: Object) -> list[FieldError]:
+    """A template may give labels and annotations to what is made from it, and nothing else."""
+    errors = [*_labels(metadata.get("labels") or {}), *_annotations(metadata.get("annotations") or {})]
+    errors = [replace(error, path=error.path.replace("metadata", path, 1)) for error in errors]
+    for field in _NOT_IN_TEMPLATES:
+        if metadata.get(field):
+            name = "uID" if field == "uid" else field
+            errors.append(forbidden_field(f"{path}.{name}", "cannot be set"))
+    return errors
+
+
 def _owners(owners: list[Object]) -> Iterator[Error]:
-    for index, owner in enumerate(owners):
-        path = f"metadata.ownerReferences[{index}]"
-        for field, text in (("apiVersion", "version must not be empty"), ("kind", "kind must not be empty")):
+    for owner in owners:
+        for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                yield invalid(f"{path}.{field}", owner.get(field, ""), text)
-        for field, text in (("name", "name must not be empty"), ("uid", "uid must not be empty")):
-            if not owner.get(field):
-                yield invalid(f"{path}.{field}", owner.get(field, ""), text)
+                text = "version must not be empty" if field == "apiVersion" else "must not be empty"
+                yield invalid(f"metadata.ownerReferences.{field}", owner.get(field, ""), text)
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
         first, second = (f"{owner.get('kind')}/{owner.get('name')}" for owner in controllers[:2])

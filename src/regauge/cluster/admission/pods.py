@@ -85,6 +85,8 @@ def starting_status(pod: Object, now: str) -> dict[str, Any]:
 def qos_class(spec: Mapping[str, Any]) -> str:
     """Guaranteed, Burstable or BestEffort, by cpu and memory of all containers."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    if spec.get("resources"):
+        containers = [spec]  # what the pod as a whole asks for decides alone
     requests, limits = [], []
     guaranteed = True
     for container in containers:

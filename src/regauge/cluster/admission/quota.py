@@ -114,7 +114,7 @@ def pod_usage(pod: Object) -> Usage:
         return {}
     spec = pod.get("spec") or {}
     used = {"pods": Quantity.of(1)}
-    requests, limits = _pod_amounts(spec, "requests"), _pod_amounts(spec, "limits")
+    requests, limits = pod_amounts(spec, "requests"), pod_amounts(spec, "limits")
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith("hugepages-"):
             used[name] = used[f"requests.{name}"] = amount
@@ -124,7 +124,7 @@ def pod_usage(pod: Object) -> Usage:
     return used
 
 
-def _pod_amounts(spec: Mapping[str, Any], side: str) -> Usage:
+def pod_amounts(spec: Mapping[str, Any], side: str) -> Usage:
     """The sum of the containers, at least the largest of the init containers, plus the overhead."""
     total: Usage = {}
     for container in spec.get("containers") or []:
@@ -174,11 +174,10 @@ def _claim_usage(store: Store, claim: Object) -> Usage:
         used[f"{name}{_PER_CLASS}"] = Quantity.of(count)
     pod = _owner_usage(store, claim)
     for name, count in _devices_by_class(claim).items():
-        offered = [f"requests.{DEVICE_CLASS_PREFIX}{name}"]
         found = store.find(DEVICE_CLASS, ("", name))
         extended = ((found or {}).get("spec") or {}).get("extendedResourceName")
-        offered += [f"requests.{extended}"] if extended else []
-        for resource in offered:
+        names = (f"{DEVICE_CLASS_PREFIX}{name}", extended) if extended else ()
+        for resource in (f"requests.{item}" for item in names):
             left = Quantity.of(count).sub(pod[resource]) if resource in pod else Quantity.of(count)
             if left.sign > 0:
                 used[resource] = used[resource].add(left) if resource in used else left

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from regauge.cluster.admission import fields
-from regauge.cluster.admission.names import label_errors, label_name_errors, subdomain_errors
+from regauge.cluster.admission.names import label_errors, label_name_errors, label_value_errors, subdomain_errors
 from regauge.cluster.admission.requestpolicy import policy_errors
 from regauge.cluster.refusals import (
     FieldError,
@@ -163,6 +163,8 @@ def node_selector_errors(path: str, selector: NodeSelector) -> list[FieldError]:
         for index, item in enumerate(term.match_expressions):
             place = f"{path}.nodeSelectorTerms[{number}].matchExpressions[{index}]"
             errors += _expression(place, item.operator, item.values) + label_name_errors(f"{place}.key", item.key)
+            for number_, value in enumerate(item.values):
+                errors += label_value_errors(f"{place}.values[{number_}]", value)
         for index, item in enumerate(term.match_fields):
             place = f"{path}.nodeSelectorTerms[{number}].matchFields[{index}]"
             errors += _match_field(place, item.key, item.operator, item.values)

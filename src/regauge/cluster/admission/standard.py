@@ -8,10 +8,13 @@ from typing import TypeVar
 from regauge.base import InputError
 from regauge.cluster.admission import pods
 from regauge.cluster.admission.chain import Admission
-from regauge.cluster.admission.claims import ClaimRules, immutable_spec, status_errors
+from regauge.cluster.admission.claims import ClaimRules, immutable_spec, immutable_template, status_errors
 from regauge.cluster.admission.expressions import expression_checker
 from regauge.cluster.admission.fields import items, opaque
 from regauge.cluster.admission.gates import GatedFields
+from regauge.cluster.admission.limits import check_limits, limit_ranger
+from regauge.cluster.admission.metadata import template_metadata_errors
+from regauge.cluster.admission.nodes import node_errors
 from regauge.cluster.admission.plugins import default_tolerations, priority, runtime_class
 from regauge.cluster.admission.quota import check_quota
 from regauge.cluster.admission.slices import slice_errors, taint_rule_errors
@@ -62,10 +65,12 @@ class Validation:
         match new_view:
             case Pod():
                 return _pod(new_view, old_view, object_, old, subresource)
+            case Node():
+                return node_errors(new_view)
             case ResourceClaim():
                 return self._claim(store, new_view, old_view, subresource)
             case ResourceClaimTemplate():
-                return self._template(store, new_view, old_view)
+                return self._template(store, new_view, old_view, object_)
             case ResourceSlice():
                 before = old_view.spec if isinstance(old_view, ResourceSlice) else None
                 return slice_errors(new_view.spec, before, object_.get("spec") or {})
@@ -82,12 +87,15 @@ class Validation:
             deleting = new.metadata.deletion_timestamp is not None
             errors = status_errors(new.spec, old.status, new.status, deleting=deleting)
             return errors + _admin_results(store, new, old)
-        return immutable_spec("spec", old.spec, new.spec, template=False)
+        return immutable_spec(old.spec, new.spec)
 
-    def _template(self, store: Store, new: ResourceClaimTemplate, old: View | None) -> list[FieldError]:
+    def _template(
+        self, store: Store, new: ResourceClaimTemplate, old: View | None, document: Object
+    ) -> list[FieldError]:
         if isinstance(old, ResourceClaimTemplate):
-            return immutable_spec("spec", old.spec.spec, new.spec.spec, template=True)
-        errors = self.claims.spec("spec.spec", new.spec.spec)
+            return immutable_template(old.spec, new.spec)
+        errors = template_metadata_errors("spec.metadata", (document.get("spec") or {}).get("metadata") or {})
+        errors += self.claims.spec("spec.spec", new.spec.spec)
         # The path of this one lacks a level: upstream hands the template's inner spec to the check of claims.
         return errors + _admin_access(store, "spec", new.metadata.namespace, new.spec.spec)
 
@@ -169,7 +177,7 @@ def standard_admission(rules: Rules) -> Admission:
     claims = ClaimRules(expression_checker(rules), rules.on("DRAConsumableCapacity"))
     return Admission(
         preparations=(GatedFields(rules).dropped,),
-        mutations=(default_tolerations, priority, runtime_class),
+        mutations=(limit_ranger, default_tolerations, priority, runtime_class),
         checks=(Validation(claims),),
-        gates=(check_quota,),
+        gates=(check_limits, check_quota),
     )
