@@ -17,6 +17,7 @@ from regauge.scheduler.results import ClaimAllocation, Refusal
 from regauge.scheduler.state import State
 
 PLUGIN = "DynamicResources"
+FORM_OF_1_36 = "node-allocatable-multiplier-fields"
 Statuses = tuple[NodeAllocatableResourceClaimStatus, ...]
 
 
@@ -34,6 +35,8 @@ def map_devices(
     state: State, pod: PodInfo, node: NodeInfo, allocations: Sequence[ClaimAllocation], claims: Sequence[ResourceClaim]
 ) -> Statuses | Refusal | str:
     """What the newly chosen devices take of the node; a refusal when it has not that much; text for an error."""
+    if FORM_OF_1_36 not in state.rules.quirks:
+        return _unsupported(state, allocations)
     statuses = []
     for item in sorted(allocations, key=lambda one: one.name):
         taken = _taken(state, item)
@@ -51,6 +54,16 @@ def map_devices(
     if not statuses:
         return ()
     return _fits(state, pod, node, tuple(statuses)) or tuple(statuses)
+
+
+def _unsupported(state: State, allocations: Sequence[ClaimAllocation]) -> Statuses | str:
+    """The later form of these devices is not modelled; pods that get one are not placed by guesswork."""
+    for item in allocations:
+        for result in item.allocation.devices.results:
+            device = state.devices.find_device(result.pool, result.device)
+            if device is not None and device.node_allocatable_resources:
+                return f"unsupported: nodeAllocatableResources of device {result.driver}/{result.pool}/{result.device}"
+    return ()
 
 
 def _taken(state: State, item: ClaimAllocation) -> dict[str, Quantity] | str:

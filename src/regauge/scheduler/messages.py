@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from regauge.model.rules import Rules
 from regauge.scheduler.preemption import NO_HELP, NoPreemption
 from regauge.scheduler.results import Preemption, Refusal
 
@@ -37,9 +38,12 @@ def _counted(count: int, refusals: Iterable[Refusal], absent: str) -> list[str]:
     return sorted(f"{number} {reason}" for reason, number in reasons.items())
 
 
-def after_message(count: int, claims: str, preemption: Preemption | NoPreemption) -> str:
-    """What the plugins say that are asked once no node was found; nothing when preemption found victims."""
+def after_message(count: int, claims: str, preemption: Preemption | NoPreemption, rules: Rules) -> str:
+    """What the plugins say that are asked once no node was found."""
     if isinstance(preemption, Preemption):
-        return ""
+        if "scheduler-message-no-preemption-note" in rules.quirks:
+            return ""
+        number = len(preemption.victims)
+        return f"preemption: found a potential placement for pod on node {preemption.node}, preempting {number} victims"
     said = preemption.barred or fit_message(count, None, preemption.refusals.values(), NO_HELP, "")
     return ", ".join(part for part in (claims, f"preemption: {said}") if part)

@@ -110,9 +110,19 @@ def _choose(cycle: Cycle, found: Found, random: Randomness) -> Scheduled:
         tuple(claim.metadata.name for claim in attempt.claims) if attempt else (),
         chosen.extended,
         chosen.mapped,
-        attempt is not None,
+        _has_to_bind(cycle, chosen),
         found.refusals,
     )
+
+
+def _has_to_bind(cycle: Cycle, chosen: dra.OnNode) -> bool:
+    """Whether there is something to do before the pod is bound. Once that was said of pods, too, whose extended
+    resources a device plugin serves, because a class stands for them elsewhere."""
+    attempt = cycle.attempt
+    if attempt is None:
+        return False
+    careless = "scheduler-nominates-for-plugin-resources" in cycle.state.rules.quirks
+    return careless or bool(attempt.claims) or chosen.extended is not None
 
 
 def _fresh_shares(allocations: tuple[ClaimAllocation, ...], random: Randomness) -> tuple[ClaimAllocation, ...]:
@@ -122,7 +132,7 @@ def _fresh_shares(allocations: tuple[ClaimAllocation, ...], random: Randomness) 
 def _refused_before(state: State, pod: PodInfo, refusal: Refusal) -> Unschedulable:
     after = dra.after_no_node(state, pod, None)
     barred = "not eligible due to preemptionPolicy=Never." if pod.pod.spec.preemption_policy == "Never" else ""
-    said = after_message(len(state.nodes), after.message, NoPreemption({}, barred))
+    said = after_message(len(state.nodes), after.message, NoPreemption({}, barred), state.rules)
     return Unschedulable(fit_message(len(state.nodes), refusal, (), "", said), {}, refusal)
 
 
@@ -131,7 +141,7 @@ def _nowhere(cycle: Cycle, found: Found) -> Unschedulable:
     absent = "" if cycle.names is None else f"node(s) didn't satisfy plugin(s) [{NODE_AFFINITY}]"
     after = dra.after_no_node(state, cycle.pod, cycle.attempt)
     preemption = preempt(cycle, found.refusals)
-    said = after_message(count, after.message, preemption)
+    said = after_message(count, after.message, preemption, state.rules)
     message = fit_message(count, None, found.refusals.values(), absent, said)
     return Unschedulable(
         message,

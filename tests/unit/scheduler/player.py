@@ -20,6 +20,7 @@ from regauge.cluster.controllers import workload_controllers
 from regauge.cluster.queue import ControllerRunner
 from regauge.cluster.scheduling import SchedulingLoop
 from regauge.features import rules
+from regauge.features.tables import gate_table, number
 from regauge.kube import ApiError, WatchEvent
 from regauge.model import Kind, Object, find_kind
 from regauge.model import kinds as k
@@ -61,6 +62,17 @@ SERVED = (
 )
 STORY_KINDS = {"Pod", "ResourceClaim", "ResourceClaimTemplate"}
 RULES = rules("1.36", GATES)
+
+
+def all_gates(minor: str) -> dict[str, bool]:
+    """Every gate that bears on devices and can be set in a minor, on."""
+    found: dict[str, bool] = {}
+    for name, gate in gate_table().gates.items():
+        stages = [spec for spec in gate.specs if number(spec.since) <= number(minor)]
+        gone = gate.gone is not None and number(gate.gone) <= number(minor)
+        if stages and not gone and not stages[-1].locked and stages[-1].stage in ("alpha", "beta"):
+            found[name] = True
+    return found
 
 
 class NotServed(Exception):
@@ -195,10 +207,14 @@ class Player:
         if verb in ("start", "restart"):
             self.programs.start(name)
 
-    def _kind(self, api_version: str, name: str) -> Kind:
+    def _kind(self, api_version: str, name: str) -> Kind | None:
+        """The kind, or None after the answer of a server that does not serve it."""
         kind = find_kind(api_version, name)
         if kind not in SERVED:
             raise NotServed(f"kind {name}")
+        if kind == k.DEVICE_TAINT_RULE and not self.programs.rules.on("DRADeviceTaintRules"):
+            self.answers.append({"code": 404, "message": f"kind {name} of {api_version} is not served"})
+            return None
         return kind
 
     def _kind_named(self, name: str) -> Kind:
@@ -206,11 +222,15 @@ class Player:
 
     def _create(self, object_: Object) -> None:
         kind = self._kind(object_["apiVersion"], object_["kind"])
+        if kind is None:
+            return
         namespace = object_["metadata"].get("namespace", "default") if kind.namespaced else ""
         self._answered(lambda: self.user.create(kind, object_, namespace))
 
     def _patch(self, argument: dict[str, Any]) -> None:
         kind = self._kind(argument["apiVersion"], argument["kind"])
+        if kind is None:
+            return
         self._answered(
             lambda: self.user.patch(
                 kind,
@@ -224,6 +244,8 @@ class Player:
 
     def _delete(self, argument: dict[str, Any]) -> None:
         kind = self._kind(argument["apiVersion"], argument["kind"])
+        if kind is None:
+            return
         options = argument.get("options", {})
         self._answered(
             lambda: self.user.delete(
@@ -405,8 +427,8 @@ def normalized(story: dict[str, Any], names: dict[str, str], prefixes: Iterable[
 
 def with_plain_hashes(text: str) -> str:
     """The hashes of pod templates, which depend on every default of a pod, numbered as they appear."""
-    for number, hash_ in enumerate(dict.fromkeys(re.findall(r"(?<=\bd-)[0-9a-f]{8,10}(?=-<rand)", text)), 1):
-        text = text.replace(hash_, f"<hash{number}>")
+    for index, hash_ in enumerate(dict.fromkeys(re.findall(r"(?<=\bd-)[0-9a-f]{8,10}(?=-<rand)", text)), 1):
+        text = text.replace(hash_, f"<hash{index}>")
     return text
 
 
