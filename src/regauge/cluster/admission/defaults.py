@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from regauge.cluster.admission.limits import range_defaults
 from regauge.model import Kind, Object, Quantity, with_defaults
 
 _TEMPLATE_KINDS = frozenset(
