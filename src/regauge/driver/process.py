@@ -254,9 +254,9 @@ class Driver:
         await self._clock.sleep(WITHDRAWAL_S)
 
     async def _first_device(self, stack: Stack) -> None:
-        """Wait until the stack has something to serve: before that it does not show itself."""
+        """Wait until the stack has something to serve, or claims to release: before that it does not show itself."""
         seen = self.fleet.changed.version
-        while not self.fleet.of(stack):
+        while not self.fleet.of(stack) and not (stack is Stack.DRA and self.claims.prepared):
             seen = await self.fleet.changed.wait(seen)
 
     async def _serve_device_plugin(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.driver.fakes import CDI, DRIVER, KUBELET, Node, run
+from tests.unit.driver.fakes import CDI, DRIVER, FOUR, KUBELET, Node, run
 
 from regauge.driver import Identity, Stack
 from regauge.driver.claims import Assigned, Refusal, plan
@@ -295,3 +295,16 @@ def test_a_device_prepared_under_another_name_is_known_by_what_it_is() -> None:
 
 
 RESULT = {"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-2"}
+
+
+def test_claims_can_be_released_after_a_restart_without_any_device_of_this_stack() -> None:
+    async def scenario(node: Node) -> None:
+        await node.start()
+        ref = node.claim("c", "gpu-2")
+        await (await node.kubelet.dra()).node_prepare_resources([ref])
+        await node.kill()
+        node.describe(FOUR[: FOUR.index("- name: gpu-2")])
+        await node.start()
+        assert await (await node.kubelet.dra()).node_unprepare_resources([ref]) == {"uid-c": ""}
+
+    run(scenario)

@@ -67,8 +67,8 @@ async def start(node: Node) -> Deadly:
 
 async def call(node: Node, method: str, refs: list[ClaimRef]) -> Any:
     """The kubelet's call; None when the driver died during it."""
-    dra = await node.kubelet.dra()
     try:
+        dra = await node.kubelet.dra()
         return await getattr(dra, method)(refs)
     except (Crash, RpcError):
         return None
@@ -125,7 +125,7 @@ NAMES = ("a", "b", "c")
 
 
 class Life(RuleBasedStateMachine):
-    """Any order of prepare, unprepare, crash, restart, reboot, claims replaced: no device is given twice, answers repeat.
+    """Any order of prepare, unprepare, crash, restart, reboot, claims replaced, devices lost: no device is given twice, answers repeat.
 
     `given` are the answers that a kubelet got and did not take back; `maybe` the claims whose call ended in a crash.
     """
@@ -137,6 +137,7 @@ class Life(RuleBasedStateMachine):
         self.refs: dict[str, ClaimRef] = {}
         self.given: dict[str, PrepareResult] = {}
         self.maybe: set[str] = set()
+        self.lost: set[str] = set()
         self.serial = 0
 
     async def _begin(self) -> Node:
@@ -175,6 +176,8 @@ class Life(RuleBasedStateMachine):
                     assert device.device_name not in held, "given twice"
                     held[device.device_name] = ref.uid
                 self.given[ref.uid] = result
+            elif "not on this node" in result.error or "device plugin" in result.error:
+                assert self.lost, "refused without a reason"
             else:
                 assert "still prepared" in result.error
                 assert held or self.maybe, "refused without a reason"
@@ -193,6 +196,15 @@ class Life(RuleBasedStateMachine):
         self.given.pop(uid, None)
         self.maybe.discard(uid)
         assert f"example.com-gpu_{uid}.yaml" not in self.node.spec_names()
+
+    @rule(device=st.sampled_from(DEVICES), back=st.booleans())
+    def lose(self, device: str, back: bool) -> None:
+        """A device is taken out of the description, or comes back; the driver sees it while it runs."""
+        (self.lost.discard if back else self.lost.add)(device)
+        parts = FOUR.split("- name: ")
+        kept = [part for part in parts[1:] if part.partition("\n")[0] not in self.lost]
+        self.node.describe(parts[0] + "".join(f"- name: {part}" for part in kept))
+        self.runner.run(self.node.clock.advance(3))
 
     @rule(changes=st.integers(0, 5), after=st.booleans())
     def will_crash(self, changes: int, after: bool) -> None:
@@ -224,7 +236,7 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def nothing_is_leaked(self) -> None:
         specs = {name for name in self.node.spec_names() if "_" in name}
-        assert specs == {f"example.com-gpu_{uid}.yaml" for uid in self.node.driver.claims.prepared}
+        assert specs <= {f"example.com-gpu_{uid}.yaml" for uid in self.node.driver.claims.prepared}
         assert set(self.node.driver.claims.prepared) <= {*self.given, *self.maybe}
 
     def teardown(self) -> None:
