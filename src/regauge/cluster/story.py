@@ -17,7 +17,15 @@ Verb = Literal["create", "update", "delete"]
 _IDENTITIES = ("type", "name", "key", "uid")
 _DEEP = frozenset({"metadata", "spec", "status", "conditions", "finalizers", "taints"})
 _QUIET = frozenset(
-    {"metadata.resourceVersion", "metadata.generation", "metadata.managedFields", "metadata.uid", "apiVersion", "kind"}
+    {
+        "metadata.resourceVersion",
+        "metadata.generation",
+        "metadata.managedFields",
+        "metadata.uid",
+        "status.observedGeneration",
+        "apiVersion",
+        "kind",
+    }
 )
 
 

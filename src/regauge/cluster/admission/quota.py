@@ -175,8 +175,10 @@ def _claim_usage(store: Store, claim: Object) -> Usage:
     pod = _owner_usage(store, claim)
     for name, count in _devices_by_class(claim).items():
         found = store.find(DEVICE_CLASS, ("", name))
-        extended = ((found or {}).get("spec") or {}).get("extendedResourceName")
-        names = (f"{DEVICE_CLASS_PREFIX}{name}", extended) if extended else ()
+        if found is None:
+            continue
+        extended = (found.get("spec") or {}).get("extendedResourceName")
+        names = (f"{DEVICE_CLASS_PREFIX}{name}", *((extended,) if extended else ()))
         for resource in (f"requests.{item}" for item in names):
             left = Quantity.of(count).sub(pod[resource]) if resource in pod else Quantity.of(count)
             if left.sign > 0:

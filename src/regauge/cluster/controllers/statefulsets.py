@@ -37,12 +37,14 @@ class StatefulSetController:
         update = _update_revision(set_)
         current = (set_.get("status") or {}).get("currentRevision") or update
         failure: ApiError | None = None
+        pods = list(self._pods(set_).values())
         if not common.is_terminating(set_):
             try:
                 self._step(set_, current, update)
             except ApiError as error:
                 failure = error
-        again_s = self._tell(set_, current, update)
+        # Counted before this step: upstream's cache is as far at this point.
+        again_s = self._tell(set_, pods, current, update)
         if failure is not None:
             raise failure
         return again_s
@@ -157,9 +159,9 @@ class StatefulSetController:
         else:
             self._api.event(set_, "Warning", f"Failed{verb}", f"{text} failed error: {error.message}")
 
-    def _tell(self, set_: Object, current: str, update: str) -> float | None:
+    def _tell(self, set_: Object, pods: list[Object], current: str, update: str) -> float | None:
         spec, now_s = set_["spec"], self._clock.now_s()
-        pods = [pod for pod in self._pods(set_).values() if not common.is_finished(pod)]
+        pods = [pod for pod in pods if not common.is_finished(pod)]
         delays = [common.available_in_s(pod, spec.get("minReadySeconds") or 0, now_s) for pod in pods]
         living = [pod for pod in pods if not common.is_terminating(pod)]
         updated = [pod for pod in living if _revision(pod) == update]
