@@ -34,6 +34,7 @@ class Counters:
         self.usage = usage
         self.settings = settings
         self.pools: dict[int, PoolCounters] = {}
+        self._by_slice: dict[str, PoolCounters] = {}
         self.grouped: dict[int, dict[str, Groups]] = {}
 
     def pool(self, place: int) -> PoolCounters:
@@ -59,9 +60,26 @@ class Counters:
                     available[key] -= amount
         return PoolCounters(available, overcommitted=any(value < 0 for value in available.values()))
 
+    def _of(self, device: int) -> PoolCounters:
+        """The counters that the device uses: its pool's, or its slice's own as before 1.35."""
+        if not self.settings.quirk("counters-by-slice"):
+            return self.pool(self.view.pool_of[device])
+        entry = self.view.devices[device].slice
+        known = self._by_slice.get(entry.name)
+        if known is None:
+            held = self.usage.of_pool(entry.pool).whole
+            available = {(name, key): value for name, values in entry.counters for key, value in values.items()}
+            for one in entry.devices:
+                for key, amount in one.consumes if one.name in held else ():
+                    if key in available:
+                        available[key] -= amount
+            known = PoolCounters(available, overcommitted=True)
+            self._by_slice[entry.name] = known
+        return known
+
     def take(self, device: int) -> bool:
         """Charge the device, unless any counter of its pool would then be short."""
-        entry, pool = self.view.devices[device], self.pool(self.view.pool_of[device])
+        entry, pool = self.view.devices[device], self._of(device)
         for key, amount in entry.consumes:
             pool.consumed[key] = pool.consumed.get(key, 0) + amount
         keys = pool.available if pool.overcommitted else [key for key, _ in entry.consumes]
@@ -72,13 +90,13 @@ class Counters:
 
     def give_back(self, device: int) -> None:
         """Undo `take`."""
-        pool = self.pool(self.view.pool_of[device])
+        pool = self._of(device)
         for key, amount in self.view.devices[device].consumes:
             pool.consumed[key] -= amount
 
     def short(self, device: int) -> tuple[CounterKey, int, int] | None:
         """The first counter that keeps the device away: its key, what is wanted, what is left."""
-        entry, pool = self.view.devices[device], self.pool(self.view.pool_of[device])
+        entry, pool = self.view.devices[device], self._of(device)
         wanted: dict[CounterKey, int] = {}
         for key, amount in entry.consumes:
             wanted[key] = wanted.get(key, 0) + amount

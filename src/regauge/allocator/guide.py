@@ -26,6 +26,8 @@ def can_guide(table: Table) -> bool:
     plans = table.problem.claims
     if table.settings.quirk("leaks-on-reject") and not table.view.plain:
         return False
+    if table.settings.quirk("rechecks-wrong-device") or table.view.barrier is not None:
+        return False
     return not any(forgetful(one, table.settings) for claim in plans for one in claim.constraints)
 
 

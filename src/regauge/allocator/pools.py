@@ -22,6 +22,8 @@ COMPLETE, INCOMPLETE, INVALID = "complete", "incomplete", "invalid"
 class PoolView:
     """One pool as one node sees it: `seen` of `announced` slices of `generation` are there, `older` are out of date.
 
+    `broken`: the pool is incomplete as well as invalid.
+
     `elsewhere` holds slices of the pool that do not concern the node: their devices may use the same counters.
     """
 
@@ -35,6 +37,7 @@ class PoolView:
     elsewhere: tuple[SliceEntry, ...] = ()
     counters: dict[CounterKey, int] = field(default_factory=dict)
     older: int = 0
+    broken: bool = False
 
     @property
     def binding(self) -> bool:
@@ -46,7 +49,7 @@ class NodeView:
     """What one node offers: its pools in search order, and the devices of the usable ones, in search order.
 
     `pool_of[i]` is the place in `pools` of the pool of `devices[i]`. `stale` are pools that are ignored because a
-    newer generation exists elsewhere.
+    newer generation exists elsewhere. `barrier`: a search that comes to this device ends with this error.
     """
 
     node: Node
@@ -54,6 +57,7 @@ class NodeView:
     devices: tuple[DeviceEntry, ...]
     pool_of: tuple[int, ...]
     stale: tuple[PoolId, ...] = ()
+    barrier: tuple[int, str] | None = None
 
     @cached_property
     def plain(self) -> bool:
@@ -95,11 +99,14 @@ def view(inventory: Inventory, node: Node, settings: Settings) -> NodeView | Abo
         pools.sort(key=lambda one: one.binding)
     devices: list[DeviceEntry] = []
     pool_of: list[int] = []
+    barrier: tuple[int, str] | None = None
     for place, one in enumerate(pools):
+        if one.state == INVALID and settings.quirk("invalid-pools-end-search"):
+            barrier = barrier or (len(devices), f"pool {one.id.pool} is invalid: {one.reason}")
         for entry in one.slices:
             devices += entry.devices
             pool_of += [place] * len(entry.devices)
-    return NodeView(node, tuple(pools), tuple(devices), tuple(pool_of), tuple(stale))
+    return NodeView(node, tuple(pools), tuple(devices), tuple(pool_of), tuple(stale), barrier)
 
 
 def _unsorted(settings: Settings) -> bool:
@@ -108,7 +115,8 @@ def _unsorted(settings: Settings) -> bool:
 
 def _everywhere(settings: Settings) -> bool:
     """Whether slices with shared counters count as relevant for every node."""
-    return settings.stable or settings.quirk("counter-slices-everywhere")
+    everywhere = settings.quirk("counter-slices-everywhere") or settings.stable
+    return everywhere and not settings.quirk("counters-by-slice")
 
 
 def _relevant(inventory: Inventory, node: Node, settings: Settings) -> dict[PoolId, list[SliceEntry]]:
@@ -127,7 +135,9 @@ def _found(inventory: Inventory, node: Node, settings: Settings) -> list[SliceEn
     found: list[SliceEntry] = []
     for entry in _walked(inventory, node, settings):
         spec = entry.view.spec
-        if not settings.partitionable and (spec.per_device_node_selection is not None or entry.has_counters):
+        if not settings.partitionable and spec.per_device_node_selection is not None:
+            continue
+        if not settings.partitionable and entry.has_counters and not settings.quirk("counters-by-slice"):
             continue
         if _ignores_groups(settings) and entry.traits.groups:
             continue
@@ -175,6 +185,8 @@ def _concerns(entry: SliceEntry, node: Node) -> bool:
 def _built(inventory: Inventory, pool: PoolId, slices: list[SliceEntry], settings: Settings) -> PoolView | None:
     """The pool of these slices; None where a newer generation hides it."""
     first = slices[0]
+    if settings.quirk("pools-by-node"):
+        return _by_node(pool, slices)
     everything = slices
     if len(slices) != first.announced:
         everything = list(inventory.by_pool[pool])
@@ -192,6 +204,17 @@ def _built(inventory: Inventory, pool: PoolId, slices: list[SliceEntry], setting
     names = {one.name for one in slices}
     others = [one for one in everything if one.name not in names] if len(slices) < len(everything) else []
     return _validated(pool, facts, slices, others, settings)
+
+
+def _by_node(pool: PoolId, slices: list[SliceEntry]) -> PoolView:
+    """The pool as before 1.35: only what the node sees counts. An incomplete pool offers its devices all the same."""
+    first, offering = slices[0], tuple(slices)
+    facts = (first.generation, first.announced, len(slices))
+    reason = _duplicate_device(offering)
+    complete = len(slices) == first.announced
+    if reason:
+        return PoolView(pool, INVALID, *facts, reason=reason, broken=not complete)
+    return PoolView(pool, COMPLETE if complete else INCOMPLETE, *facts, slices=offering)
 
 
 def _validated(

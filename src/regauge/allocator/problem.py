@@ -204,6 +204,9 @@ class _Maker:
         text = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if request.exactly is not None and request.exactly.capacity is not None:
             return f"claim {label}, request {request.name}: {text}"
+        if settings.quirk("capacity-gate-names-request"):
+            asked = any(one.capacity is not None for one in request.first_available)
+            return f"claim {label}, request {request.name}: {text}" if asked else ""
         named = next((one.name for one in request.first_available if one.capacity is not None), None)
         return "" if named is None else f"claim {label}, subrequest {named}: {text}"
 

@@ -101,7 +101,7 @@ def _all_devices(table: Table, slot: Slot, judged_as: Slot) -> list[int]:
     devices: list[int] = []
     for place, pool in enumerate(table.view.pools):
         if pool.state != COMPLETE:
-            trouble = "being updated" if pool.state == INCOMPLETE else "invalid"
+            trouble = "being updated" if pool.state == INCOMPLETE or pool.broken else "invalid"
             raise Aborted(
                 f"claim {label}, request {slot.own_name}: asks for all devices, but resource pool {pool.id} is "
                 f"currently {trouble}"
@@ -135,7 +135,7 @@ class Search:
         self.steps = 0
         self.guide = guide
         self.count = len(table.view.devices)
-        self.permutes = table.settings.stable or table.settings.quirk("permutes-in-request")
+        self.permutes = table.settings.stable or table.settings.quirk("share-twice-in-request")
         self.frames: list[_Frame] = []
 
     def need(self, slot: Slot) -> int:
@@ -242,11 +242,13 @@ class Search:
             tried, frame.next = frame.next, self.count
             if tried >= self.count:
                 return False
-            frame.held = attempt.take(slot, self.everything[slot.index][frame.done], must=True)
+            frame.held = attempt.take(slot, self.everything[slot.index][frame.done], frame.done, must=True)
             frame.next = self.count
             return frame.held
         cell, capacity = self.table.cell, self.table.settings.consumable_capacity
-        for device in range(frame.next, self.count):
+        barrier = self.table.view.barrier
+        last = self.count if barrier is None else barrier[0]
+        for device in range(frame.next, last):
             if attempt.busy(slot, device):
                 continue
             answer = cell(slot, device)
@@ -258,8 +260,10 @@ class Search:
                 continue
             if capacity and not attempt.roomy(slot, device):
                 continue
-            if attempt.take(slot, device, must=False):
+            if attempt.take(slot, device, frame.done, must=False):
                 frame.next, frame.held, frame.current = device + 1, True, device
                 return True
+        if barrier is not None:
+            raise Aborted(barrier[1])
         frame.next = self.count
         return False

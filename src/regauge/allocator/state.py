@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from regauge.allocator.constraints import State, state_of
 from regauge.allocator.counters import Counters, Groups
-from regauge.allocator.problem import Slot
+from regauge.allocator.problem import DISTINCT, Slot
 from regauge.allocator.table import Table
 from regauge.allocator.values import Value
 from regauge.model import Quantity
@@ -50,6 +50,8 @@ class Attempt:
         ]
         self.sizes = [0] * len(table.problem.claims)
         self.picks: list[Pick] = []
+        self._by_identity = table.settings.quirk("distinct-by-identity")
+        self._wrong_device = table.settings.quirk("rechecks-wrong-device")
         self.leaks = table.settings.quirk("leaks-on-reject")
 
     # -- questions
@@ -72,8 +74,11 @@ class Attempt:
 
     # -- changes
 
-    def take(self, slot: Slot, device: int, must: bool) -> bool:
-        """Choose a selectable device for the slot, if everything else allows it. Raises `Aborted`."""
+    def take(self, slot: Slot, device: int, done: int, must: bool) -> bool:
+        """Choose a selectable device for the slot, which has `done` devices, if everything else allows it.
+
+        `must`: it is this device or none. Raises `Aborted`.
+        """
         entry = self.devices[device]
         multiple = self.settings.consumable_capacity and entry.multiple
         if ((slot.admin and not multiple) or not slot.admin) and self.busy(slot, device):
@@ -92,7 +97,8 @@ class Attempt:
                 return False
             charged = True
         if self.table.tainted(slot, device) is None and self._constrain(slot, device, must):
-            if self._consume(slot, device, multiple, charged, groups):
+            if self._roomy_still(slot, device, done):
+                self._consume(slot, device, multiple, charged, groups)
                 return True
             if self.leaks:
                 self.taken[device] |= 0 if multiple else 1 << slot.claim
@@ -148,6 +154,8 @@ class Attempt:
     def shared_already(self, device: int) -> bool:
         """Whether the device has a share already, so that a further one does not pay its counters again."""
         held, name = self.table.held[self.view.pool_of[device]], self.devices[device].name
+        if self.settings.quirk("shares-always-pay"):
+            return False
         if held.consumed(name) is not None or device in self.chosen:
             return True
         return held.shared(name) and not self.settings.quirk("plain-shares-pay-counters")
@@ -156,6 +164,8 @@ class Attempt:
         states, plan = self.states[slot.claim], self.table.problem.claims[slot.claim]
         for done, place in enumerate(slot.constraints):
             value = self.table.value(slot, device, plan.constraints[place].attribute)
+            if isinstance(value, Value) and plan.constraints[place].kind == DISTINCT and self._by_identity:
+                value = Value(value.kind, frozenset((device,)))
             if isinstance(value, Value) and states[place].add(value, slot.parent or slot.own_name):
                 continue
             self._relax(slot, done)
@@ -174,23 +184,35 @@ class Attempt:
         for place in reversed(slot.constraints[:count]):
             states[place].remove(slot.parent or slot.own_name)
 
+    def _roomy_still(self, slot: Slot, device: int, done: int) -> bool:
+        """The second look at the capacities, which matters where the first one was not taken."""
+        if not self.settings.consumable_capacity:
+            return True
+        if not self._wrong_device:
+            return self.roomy(slot, device)
+        siblings = self.devices[device].slice.devices
+        if done >= len(siblings):
+            text = f"index out of range [{done}] with length {len(siblings)}"
+            raise Aborted(f"PANIC: runtime error: {text}")
+        other = device - siblings.index(self.devices[device]) + done
+        try:
+            return self.roomy(slot, other)
+        except Aborted:
+            return False
+
     def _consume(
         self, slot: Slot, device: int, multiple: bool, charged: bool, groups: dict[str, Groups] | None
-    ) -> bool:
+    ) -> None:
         before: dict[str, int] | None = None
         consumed: tuple[tuple[str, Quantity], ...] = ()
-        if self.settings.consumable_capacity:
-            if not self.roomy(slot, device):
-                return False
-            if multiple:
-                wanted, before = self.table.demand(slot, device), self.chosen.get(device)
-                now = dict(before or {})
-                for name, amount, _ in wanted.amounts:
-                    now[name] = now.get(name, 0) + amount
-                self.chosen[device] = now
-                consumed = wanted.quantities
-        if not multiple:
+        if multiple:
+            wanted, before = self.table.demand(slot, device), self.chosen.get(device)
+            now = dict(before or {})
+            for name, amount, _ in wanted.amounts:
+                now[name] = now.get(name, 0) + amount
+            self.chosen[device] = now
+            consumed = wanted.quantities
+        else:
             self.taken[device] |= 1 << slot.claim
         self.sizes[slot.claim] += 1
         self.picks.append(Pick(slot, device, multiple, consumed, charged, groups, before))
-        return True

@@ -115,8 +115,11 @@ class Table:
         """The first taint that keeps the device from the slot."""
         if not self.settings.taints:
             return None
+        any_effect = self.settings.quirk("taints-of-any-effect")
         for taint in self.view.devices[device].view.taints:
-            if taint.effect in _PREVENTING and not any(tolerates(one, taint) for one in slot.tolerations):
+            if (taint.effect in _PREVENTING or any_effect) and not any(
+                tolerates(one, taint) for one in slot.tolerations
+            ):
                 return taint
         return None
 

@@ -17,7 +17,8 @@ from regauge.model.core import Node
 from regauge.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 
 KINDS = {one.__name__: one for one in (Node, DeviceClass, ResourceSlice, ResourceClaim, ResourceClaimTemplate)}
-GATES = dict.fromkeys(("DRAListTypeAttributes", "DRAPartitionableDevices", "DRAConsumableCapacity"), True)
+GATES = dict.fromkeys(("DRADeviceTaints", "DRAPartitionableDevices", "DRAConsumableCapacity"), True)
+LISTS = {**GATES, "DRAListTypeAttributes": True}
 
 
 def explained(case: str, claim_name: str, node_name: str, minor: str = "1.36") -> Explanation:
@@ -31,7 +32,11 @@ def explained(case: str, claim_name: str, node_name: str, minor: str = "1.36") -
     held = [one for one in objects["ResourceClaim"] if one.status.allocation is not None]
     claims += [ResourceClaim(metadata=one.metadata, spec=one.spec.spec) for one in objects["ResourceClaimTemplate"]]
     whole = Allocator(
-        objects["ResourceSlice"], objects["DeviceClass"], held, rules(minor, GATES), randomness=random.Random(1)
+        objects["ResourceSlice"],
+        objects["DeviceClass"],
+        held,
+        rules(minor, GATES if minor == "1.35" else LISTS),
+        randomness=random.Random(1),
     )
     asked = next(one for one in claims if one.metadata.name == claim_name)
     where = next(one for one in objects["Node"] if one.metadata.name == node_name)
@@ -110,6 +115,18 @@ def test_reported_cases_that_do_not_fit_in_1_36(case: str, asked: str, where: st
 )
 def test_what_1_37_does_right(case: str, asked: str, devices: str) -> None:
     assert chosen(explained(case, asked, "n1", "1.37")) == devices.split()
+
+
+@pytest.mark.parametrize(
+    ("case", "asked"),
+    [("07-counters-released-after-reject", "three-on-one-board")],
+)
+def test_what_1_35_misses_is_said(case: str, asked: str) -> None:
+    found = explained(case, asked, "n1", "1.35")
+    assert found.outcome == "does not fit"
+    assert "a valid set exists, this scheduler misses it (allocator-leaks-on-reject, fixed in 1.36)" in [
+        one.text for one in found.missed
+    ]
 
 
 def test_a_shared_device_in_use_blocks_all_of_them_from_1_37_on() -> None:

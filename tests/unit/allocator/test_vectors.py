@@ -5,11 +5,23 @@ from __future__ import annotations
 import pytest
 from tests.unit.allocator.vectors import ask, differs, lines, pairs
 
-# What no minor of the allocator here does as upstream, and why.
-KNOWN = {
-    # 0.36 adds to the very quantity of the claim when it is too wide for an int64, so that each look makes it larger.
-    ("1.36", "upstream"): {"consumable-capacity-requests-are-not-modified"},
+# Not done as upstream does it: before 1.37 it adds to the very quantity of the claim when that is too wide for an int64,
+# so that each look at a device makes the claim ask for more.
+WIDE = {"consumable-capacity-requests-are-not-modified"}
+# Before 1.36 the order of pools is made up by chance, and the recorded answer is one of several. Each of our answers to
+# these was seen when the reference was asked often enough.
+BY_CHANCE = {
+    ("1.35", "random"): "00134 00499 00767 01195 01693 01713 01781 01872",
+    ("1.35", "random36"): "00701 01222 02398 02441 02487 02834 03109",
+    ("1.34", "random"): "01310 01526 01982",
+    ("1.34", "random36"): "00112 00975 00985 01153 02844 03092 03340",
 }
+
+
+def expected_differences(minor: str, name: str) -> set[str]:
+    prefix = "rnd-5-" if name == "random36" else "rnd-1-"
+    chance = {prefix + number for number in BY_CHANCE.get((minor, name), "").split()}
+    return chance | (WIDE if name == "upstream" and minor != "1.37" else set())
 
 
 @pytest.mark.row(3, 25, 28, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, how="vectors")
@@ -25,6 +37,16 @@ KNOWN = {
         ("1.36", "shape", 13),
         ("1.36", "random", 850),
         ("1.36", "random36", 1298),
+        ("1.35", "upstream", 227),
+        ("1.35", "quirks", 124),
+        ("1.35", "shape", 12),
+        ("1.35", "random", 782),
+        ("1.35", "random36", 1172),
+        ("1.34", "upstream", 227),
+        ("1.34", "quirks", 123),
+        ("1.34", "shape", 13),
+        ("1.34", "random", 776),
+        ("1.34", "random36", 1159),
     ],
 )
 def test_answers_are_upstreams(minor: str, name: str, compared: int) -> None:
@@ -34,7 +56,7 @@ def test_answers_are_upstreams(minor: str, name: str, compared: int) -> None:
         if differs(case, ask(case), want):
             wrong.append(want["name"])
     assert seen == compared
-    assert set(wrong) == KNOWN.get((minor, name), set())
+    assert set(wrong) == expected_differences(minor, name)
 
 
 @pytest.mark.parametrize("name", ["quirks", "shape", "random"])

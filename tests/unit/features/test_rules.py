@@ -235,8 +235,8 @@ def test_quirks_of_the_allocator_show_in_the_vectors() -> None:
         if not quirk.shown_by.startswith("vectors/allocator "):
             continue
         group, _, names = quirk.shown_by.removeprefix("vectors/allocator ").partition(": ")
-        old_version = {"1.36": "0.35.10", "1.37": "0.36.6"}[quirk.fixed_in or ""]
-        new_version = {"1.36": "_0.36.6", "1.37": ""}[quirk.fixed_in or ""]
+        old_version = {"1.35": "0.34.13", "1.36": "0.35.10", "1.37": "0.36.6"}[quirk.fixed_in or ""]
+        new_version = {"1.35": "_0.35.10", "1.36": "_0.36.6", "1.37": ""}[quirk.fixed_in or ""]
         old = _answers(group, f"_{old_version}")
         new = _answers(group, new_version)
         for name in names.split(", "):
