@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from regauge.inventory import is_extended_resource, newest_slices, whole
+from regauge.migrate.limits import limit_range_blockers
 from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Serving, find_serving
 from regauge.migrate.workloads import Ask, AskStack, Workload, find_workloads
@@ -67,12 +68,15 @@ def assess(snapshot: Snapshot, rules: Rules, matches: DeviceMatcher) -> Assessme
 
 
 def _row(workload: Workload, ask: Ask, servings: Mapping[str, Serving], snapshot: Snapshot, rules: Rules) -> AssessRow:
+    blockers: tuple[str, ...] = ()
     if ask.stack is AskStack.LIMITS:
         blockers = tuple(_blockers(workload, ask, servings[ask.name], snapshot))
+    if ask.stack is not AskStack.CLAIM:
+        blockers += tuple(limit_range_blockers(workload, ask, snapshot))
+    if ask.stack is AskStack.LIMITS:
         needs = blockers + tuple(_adaptations(workload, ask, servings[ask.name], snapshot))
-        ready = not blockers
     else:
-        needs, ready = tuple(_present(ask, rules)), True
+        needs = blockers + tuple(_present(ask, rules))
     pods_on = [pod.spec.node_name for pod in workload.pods if pod.spec.node_name]
     pools = pools_of(pods_on, snapshot.nodes)
     asks_for = f"{ask.name} [{ask.detail}]" if ask.detail else ask.name
@@ -86,7 +90,7 @@ def _row(workload: Workload, ask: Ask, servings: Mapping[str, Serving], snapshot
         workload.replicas,
         pools,
         _state(workload),
-        ready,
+        not blockers,
         needs,
     )
 

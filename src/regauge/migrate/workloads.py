@@ -93,7 +93,8 @@ def find_workloads(snapshot: Snapshot) -> tuple[Workload, ...]:
     found = []
     for kind in TEMPLATE_PATHS:
         for document in snapshot.documents(kind):
-            if _owner_uid(document.object) in present:
+            owner = _owner_uid(document.object)
+            if owner is not None and owner in present:
                 continue
             workload = _workload(document, kind, owned, claim_specs, bridged)
             if workload.asks:
