@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import hypothesis
 import pytest
 from tests.goldens import DIRECTORY, compare
+
+# The same examples every time, and no clock of the machine decides: `make soak` looks further.
+hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("searching", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
