@@ -147,6 +147,7 @@ class Kubelet:
 
     async def _sync_loop(self) -> None:
         """One event after the other: a slow admission holds up everything, as it does upstream."""
+        await self._node.clock.sleep(self._node.options.timings.first_pods_s)
         while True:
             while self._queue:
                 type_, object_ = self._queue.popleft()

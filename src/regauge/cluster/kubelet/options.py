@@ -15,6 +15,7 @@ class Timings:
     node_status_s: float = 10.0
     node_report_s: float = 300.0  # how long an unchanged status is not written
     lease_s: float = 10.0
+    first_pods_s: float = 0.7  # the first list of pods comes this long after plugins can register
     pod_sync_s: float = 75.0  # 64 to 90 s were seen between two tries of a failed prepare
     pod_retry_s: float = 13.0  # after an error of a pod's sync
     pod_first_retry_s: float = 0.3

@@ -65,6 +65,7 @@ class Ended:
     started_s: float | None = None
     id: str = ""
     lost: bool = False
+    reason: str = ""
 
 
 @dataclass(slots=True)

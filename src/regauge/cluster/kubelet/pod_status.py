@@ -143,7 +143,7 @@ def _terminated(facts: Facts, end: Ended) -> Status:
         }
     told: Status = {
         "exitCode": end.exit_code,
-        "reason": "Completed" if end.exit_code == 0 else "Error",
+        "reason": end.reason or ("Completed" if end.exit_code == 0 else "Error"),
         "finishedAt": timestamp(end.finished_s),
     }
     if end.started_s is not None:
@@ -161,7 +161,7 @@ def ended_of(run: ContainerState) -> Ended | None:
     """How a run ended, None while it goes on."""
     if run.exit_code is None:
         return None
-    return Ended(run.exit_code, run.finished_s or run.started_s, run.started_s, run.id)
+    return Ended(run.exit_code, run.finished_s or run.started_s, run.started_s, run.id, reason=run.reason)
 
 
 def _conditions(facts: Facts, statuses: Mapping[str, Status], phase: str) -> list[Status]:

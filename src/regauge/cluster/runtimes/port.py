@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from regauge.pluginapi import DeviceSpec, Mount
 
 KILLED = 137  # the exit code of a container that had to be killed
+LOST_CODE, LOST_REASON = 255, "Unknown"  # what a runtime tells of containers that its machine took down
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,10 @@ class ContainerRequest:
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """A container that was started. It runs while `exit_code` is None. `spec` is its OCI runtime configuration."""
+    """A container that was started. It runs while `exit_code` is None. `spec` is its OCI runtime configuration.
+
+    `reason` is empty when the exit code says it all.
+    """
 
     id: str
     request: ContainerRequest
@@ -47,6 +51,7 @@ class ContainerState:
     started_s: float
     finished_s: float | None = None
     exit_code: int | None = None
+    reason: str = ""
 
     @property
     def running(self) -> bool:

@@ -13,7 +13,15 @@ from regauge.base import Clock, Files
 from regauge.cdi import Host
 from regauge.cdi.directory import SpecDirectories
 from regauge.cluster.runtimes.creating import CREATE_ERROR, create_spec
-from regauge.cluster.runtimes.port import KILLED, ContainerRequest, ContainerState, StartFailed, container_id
+from regauge.cluster.runtimes.port import (
+    KILLED,
+    LOST_CODE,
+    LOST_REASON,
+    ContainerRequest,
+    ContainerState,
+    StartFailed,
+    container_id,
+)
 
 RUN_SECONDS = "regauge.dev/run-seconds"
 EXIT_CODE = "regauge.dev/exit-code"
@@ -74,11 +82,22 @@ class VirtualRuntime:
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     async def close(self) -> None:
-        """Everything ends and is forgotten, as when the machine goes down."""
+        """Everything ends and is forgotten."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         self._containers.clear()
+
+    def power_off(self) -> None:
+        """The machine goes down. Afterwards the runtime remembers its containers, but not how they ended."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        now_s = self._clock.now_s()
+        for id_, state in self._containers.items():
+            if state.running:
+                ended = replace(state, finished_s=now_s, exit_code=LOST_CODE, reason=LOST_REASON)
+                self._containers[id_] = ended
 
     def exit(self, container: str, exit_code: int) -> ContainerState:
         """Let a running container end now, as if its program had ended: a fault, or the end of a workload."""

@@ -408,7 +408,7 @@ def simulate(
         world = World(clock, minor, timings or Timings(node_status_s=5.0))
         worlds.append(world)
         await world.kubelet.start()
-        await clock.sleep(0.1)
+        await clock.sleep(1)
         await scenario(world)
         await world.kubelet.stop()
 
