@@ -29,11 +29,13 @@ async def ready_driver(world: World, name: str) -> FakeDriver:
     return driver
 
 
-async def claimed(world: World, driver: str, name: str, device: str = "gpu-0", claim: str = "") -> None:
+async def claimed(
+    world: World, driver: str, name: str, device: str = "gpu-0", claim: str = "", policy: str = "Always"
+) -> None:
     """A pod with a claim of its own, as from a template."""
     claim = claim or f"{name}-g"
     world.claim(claim, ("g", driver, device))
-    pod(world, name, claims={"g": claim})
+    pod(world, name, claims={"g": claim}, policy=policy)
     await world.clock.sleep(1)
 
 

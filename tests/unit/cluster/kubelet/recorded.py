@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from tests.support import shared
-from tests.unit.cluster.kubelet.world import note
+from tests.unit.cluster.kubelet.world import health_moment, note
 
 _SUFFIX = re.compile(r"-[a-z0-9]{5}$")
 _CALLS = {
@@ -20,17 +20,19 @@ _CALLS = {
 
 
 class Recording:
-    """One story: `calls` of drivers in order, `pods` by name with their moments. Ids of devices are only counted."""
+    """One story: `calls` of drivers in order, `pods` and `health` by name. Ids of devices are only counted."""
 
     def __init__(self, story: str) -> None:
         self.calls: list[str] = []
         self.pods: dict[str, list[str]] = {}
+        self.health: dict[str, list[str]] = {}
         path = shared(f"vectors/node/{story}/timeline.jsonl")
         for line in path.read_text().splitlines():
             entry = json.loads(line)
             if entry["src"] == "rpc" and entry["call"] in _CALLS:
                 self.calls.append(f"{_CALLS[entry['call']]} {_what(entry['req'])}")
             elif entry["src"] == "pod":
+                note(self.health, entry["name"], health_moment(entry.get("obj") or {}))
                 note(self.pods, entry["name"], "gone" if entry["op"] == "DELETED" else _moment(entry["obj"]))
 
     def calls_with(self, *names: str) -> list[str]:

@@ -12,6 +12,8 @@ from tests.unit.cluster.kubelet.world import FakeDriver, FakePlugin, World, simu
 
 from regauge.pluginapi import (
     ClaimRef,
+    DeviceHealth,
+    Health,
     PrepareResult,
     RpcError,
 )
@@ -313,3 +315,124 @@ def test_g01_kubelet_restart() -> None:
 
     pods = ("pback", "pgone", "pdra", "pdel", "n1", "n2", "pabs")
     same(simulate(scenario), Recording("G01-kubelet-restart"), *pods)
+
+
+@pytest.mark.row(49, how="vectors")
+def test_b17_admin() -> None:
+    async def scenario(world: World) -> None:
+        await ready_driver(world, "b17.example.com")
+        await claimed(world, "b17.example.com", "p", claim="c")
+        await claimed(world, "b17.example.com", "mon", claim="adm")
+        await gone(world, "mon")
+
+    same(simulate(scenario), Recording("B17-dra-admin"), "p", "mon")
+
+
+@pytest.mark.row(50, how="vectors")
+def test_b22_answers() -> None:
+    """Which devices the container gets by what the driver answers and what the container names."""
+    name = "b22.example.com"
+    got: dict[str, int] = {}
+
+    async def play(world: World, driver: FakeDriver, pod_name: str, request: str = "", wait_s: float = 1) -> None:
+        world.claim(f"{pod_name}-g", ("g", name, "gpu-0"))
+        pod(world, pod_name, claims={"g": f"{pod_name}-g"}, request=request)
+        await world.clock.sleep(wait_s)
+        for state in world.runtime.containers():
+            got[pod_name] = len(state.spec["process"]["env"])
+        await gone(world, pod_name)
+
+    async def scenario(world: World) -> None:
+        driver = await ready_driver(world, name)
+        await play(world, driver, "normal")
+        await play(world, driver, "byrequest", "g")
+        driver.cdi = False
+        await play(world, driver, "nocdi")
+        driver.cdi, driver.requests = True, ("other",)
+        await play(world, driver, "wrongreq-claim")
+        await play(world, driver, "wrongreq-request", "g")
+        driver.requests = ()
+        await play(world, driver, "noreq", "g")
+        driver.cdi = "not a cdi name"
+        await play(world, driver, "badname", wait_s=12)
+
+    world, recording = simulate(scenario), Recording("B22-dra-answer-details")
+    same(world, recording, *recording.pods)
+    assert got == {"normal": 1, "byrequest": 1, "nocdi": 0, "wrongreq-claim": 1, "wrongreq-request": 0, "noreq": 1}
+
+
+@pytest.mark.row(49, how="vectors")
+def test_b12_health() -> None:
+    name = "b12.example.com"
+
+    def report(health: Health, message: str = "", timeout_s: int = 0) -> tuple[DeviceHealth, ...]:
+        return (DeviceHealth("node-a", "gpu-0", health, 0, timeout_s, message),)
+
+    async def scenario(world: World) -> None:
+        driver = await ready_driver(world, name)
+        await claimed(world, name, "p")
+        for told in (
+            report(Health.HEALTHY),
+            report(Health.UNHEALTHY, "XID 79: fell off the bus"),
+            report(Health.HEALTHY),
+            report(Health.UNKNOWN, "no answer"),
+            report(Health.HEALTHY, timeout_s=5),
+        ):
+            await driver.reports.put(told)
+            await world.clock.sleep(1)
+        await world.clock.sleep(20)
+        await driver.reports.put(report(Health.HEALTHY))
+        await world.clock.sleep(12)
+        await driver.reports.put((DeviceHealth("elsewhere", "gpu-0", Health.UNHEALTHY, 0),))
+        await driver.reports.put(report(Health.UNHEALTHY))
+        await world.clock.sleep(1)
+        driver.drop = True
+        await driver.reports.put(())
+        await world.clock.sleep(20)
+        driver.drop = False
+        await world.clock.sleep(5)
+        await driver.reports.put(report(Health.HEALTHY))
+        await world.clock.sleep(5)
+        driver.kill()
+        await world.clock.sleep(80)
+
+    world, recording = simulate(scenario), Recording("B12-dra-health")
+    assert world.health_story["p"] == recording.health["p"]
+
+
+@pytest.mark.row(49, how="vectors")
+@pytest.mark.row(11, how="vectors")
+def test_g04_node_restart() -> None:
+    back, late = "g04back.example.com/dev", "g04late.example.com"
+
+    async def scenario(world: World) -> None:
+        plugin = FakePlugin(world, back, "da0", "da1", "da2")
+        await plugin.start()
+        await FakePlugin(world, "g04gone.example.com/dev", "db0").start()
+        await ready_driver(world, "g04.example.com")
+        late_driver = await ready_driver(world, late)
+        pod(world, "dpalways", limits={back: "1"})
+        pod(world, "dpnever", limits={back: "1"}, policy="Never")
+        pod(world, "dpgone", limits={"g04gone.example.com/dev": "1"})
+        await world.clock.sleep(1)
+        await claimed(world, "g04.example.com", "draalways")
+        await claimed(world, "g04.example.com", "dranever", "gpu-1", policy="Never")
+        await claimed(world, late, "dralate")
+        late_driver.kill()
+        world.runtime.power_off()
+        await world.kubelet.kill()
+        world.node_net.kill()
+        await world.clock.sleep(1)
+        world.kubelet = world.new_kubelet()
+        await world.kubelet.start()
+        await plugin.serve()
+        await plugin.register()
+        await world.clock.sleep(20)
+        await FakeDriver(world, late).start()
+        await world.clock.sleep(80)
+        assert world.pod("dpgone")["status"]["reason"] == "UnexpectedAdmissionError"
+
+    claims = ("draalways-g", "dranever-g", "dralate-g")
+    world, recording = simulate(scenario), Recording("G04-node-restart")
+    del recording.calls[:2], recording.calls[recording.calls.index("Unprepare dralate-g")]  # an earlier story's end
+    same(world, recording, "dpalways", "dpnever", "draalways", "dranever", "dralate", calls=claims)

@@ -213,3 +213,71 @@ def test_a12_removed_for_good() -> None:
         assert f"cannot allocate unregistered device {resource}" in world.pod("q")["status"]["message"]
 
     same(simulate(scenario), Recording("A12-dp-removed-for-good"), "p", "q")
+
+
+@pytest.mark.row(14, how="vectors")
+def test_a05_reregister() -> None:
+    resource = "a05.example.com/dev"
+    both = DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
+
+    async def scenario(world: World) -> None:
+        plugin = FakePlugin(world, resource, "w0", "w1")
+        await plugin.start()
+        await world.clock.sleep(3)
+        pod(world, "p", limits={resource: "1"})
+        await world.clock.sleep(1)
+        plugin.options = both
+        await plugin.register(options=both)
+        await world.clock.sleep(3)
+        pod(world, "q", limits={resource: "1"})
+        await world.clock.sleep(1)
+        await gone(world, "q")
+        plugin.options = DevicePluginOptions()
+        await plugin.register(options=both)
+        await world.clock.sleep(2)
+        pod(world, "q2", limits={resource: "1"})
+        await world.clock.sleep(1)
+
+    same(simulate(scenario), Recording("A05-dp-reregister"), "p", "q", "q2")
+
+
+@pytest.mark.row(14, how="vectors")
+def test_a11_two_of_one_name() -> None:
+    resource = "a11.example.com/dev"
+
+    async def scenario(world: World) -> None:
+        one, two = FakePlugin(world, resource, "a0", "a1"), FakePlugin(world, resource, "b0")
+        await one.start()
+        await world.clock.sleep(2)
+        pod(world, "p", limits={resource: "1"})
+        await world.clock.sleep(1)
+        await two.serve_at("two.sock")
+        await two.register(endpoint="two.sock")
+        await world.clock.sleep(5)
+        pod(world, "q", limits={resource: "1"})
+        await world.clock.sleep(1)
+        two.kill()
+        await world.clock.sleep(6)
+        assert world.node_counts(resource)[1] == "0"
+
+    same(simulate(scenario), Recording("A11-dp-two-same-name"), "p", "q")
+
+
+@pytest.mark.row(11, how="vectors")
+def test_a13_stream_ends() -> None:
+    resource = "a13.example.com/dev"
+
+    async def scenario(world: World) -> None:
+        plugin = FakePlugin(world, resource, "w0")
+        await plugin.start()
+        await world.clock.sleep(6)
+        plugin.end()
+        await world.clock.sleep(8)
+        pod(world, "p", limits={resource: "1"})
+        await world.clock.sleep(3)
+        plugin.ending = None
+        await plugin.register()
+        await world.clock.sleep(6)
+        assert world.node_counts(resource) == ("1", "1")
+
+    same(simulate(scenario), Recording("A13-dp-stream-end"), "p")

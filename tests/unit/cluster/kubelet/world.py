@@ -64,6 +64,7 @@ class World:
         host = RecordedHost({"/dev/null": HostDevice("c", 1, 3, 0o666), "/dev/zero": HostDevice("c", 1, 5, 0o666)})
         self.runtime = VirtualRuntime(self.clock, self.files, host, CDI_DIRECTORIES)
         self.pod_story: dict[str, list[str]] = {}
+        self.health_story: dict[str, list[str]] = {}
         self.api.subscribe([POD], self._note_pod)
         self._told: dict[str, str] = {}
         self.kubelet = self.new_kubelet()
@@ -97,6 +98,7 @@ class World:
         if self._told.get(name) != told:
             self._told[name] = told
             self.calls.append(told)
+        note(self.health_story, name, health_moment(status))
         note(self.pod_story, name, "gone" if event.type == "DELETED" else pod_moment(status))
 
     def pod(self, name: str) -> Object:
@@ -126,6 +128,7 @@ class World:
         policy: str = "Always",
         annotations: Mapping[str, str] | None = None,
         init_limits: Mapping[str, str] | None = None,
+        request: str = "",
         node: str = NODE_NAME,
     ) -> str:
         """A pod bound to the node; its claims (pod claim name to claim) are reserved for it. Returns its uid."""
@@ -143,7 +146,8 @@ class World:
             resources = {"limits": dict(init_limits), "requests": dict(init_limits)}
             spec["initContainers"] = [{"name": "i", "image": "i", "resources": resources}]
         if claims:
-            container["resources"]["claims"] = [{"name": key} for key in claims]
+            named = {"request": request} if request else {}
+            container["resources"]["claims"] = [{"name": key, **named} for key in claims]
             spec["resourceClaims"] = [{"name": key, "resourceClaimName": claim} for key, claim in claims.items()]
         metadata = {"name": name, "namespace": "default", "annotations": dict(annotations or {})}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -223,6 +227,13 @@ def pod_moment(status: Mapping[str, Any]) -> str:
         containers.append(f"{kind} {state.get('reason', '')}{code}".strip())
     phase = f"{status.get('phase', 'Pending')} {status.get('reason', '')}".strip()
     return f"{phase} [{', '.join(containers)}]"
+
+
+def health_moment(status: Mapping[str, Any]) -> str:
+    """The health of the first container's devices in short."""
+    containers = status.get("containerStatuses") or [{}]
+    resources = [one for told in containers[0].get("allocatedResourcesStatus") or () for one in told["resources"]]
+    return ", ".join(f"{one['health']} {one.get('message', '')}".strip() for one in resources)
 
 
 def note(story: dict[str, list[str]], name: str, moment: str) -> None:
@@ -335,8 +346,9 @@ class FakeDriver:
         self.fail_unprepare: dict[str, list[str]] = {}
         self.slow_s = 0.0
         self.skip = False
-        self.cdi = True
-        self.requests = True
+        self.cdi: bool | str = True
+        self.requests: tuple[str, ...] | None = None
+        self.drop = False
         self.statuses: list[RegistrationStatus] = []
         self.reports: asyncio.Queue[tuple[DeviceHealth, ...]] = asyncio.Queue()
 
@@ -381,12 +393,17 @@ class FakeDriver:
                 PreparedDevice(
                     one["pool"],
                     one["device"],
-                    (one["request"],) if self.requests else (),
-                    (f"{self.name}/dev={one['device']}",) if self.cdi else (),
+                    (one["request"],) if self.requests is None else self.requests,
+                    self._cdi_ids(one["device"]),
                 )
                 for one in results
             )
         )
+
+    def _cdi_ids(self, device: str) -> tuple[str, ...]:
+        if isinstance(self.cdi, str):
+            return (self.cdi,)
+        return (f"{self.name}/dev={device}",) if self.cdi else ()
 
     async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         self.world.calls.append(f"Unprepare{self.tag} {','.join(ref.name for ref in claims)}")
@@ -394,8 +411,11 @@ class FakeDriver:
         return {uid: waiting.pop(0) if waiting else "" for uid, waiting in errors.items()}
 
     async def node_watch_resources(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
-        while True:
-            yield await self.reports.get()
+        while not self.drop:
+            reports = await self.reports.get()
+            if not self.drop:
+                yield reports
+        raise RpcError("Unavailable", "stream dropped")
 
 
 def simulate(
