@@ -36,6 +36,7 @@ _STATUS = frozenset(
 _GENERATION = frozenset(
     {
         k.POD,
+        k.PRIORITY_CLASS,
         k.REPLICATION_CONTROLLER,
         k.DEPLOYMENT,
         k.REPLICA_SET,

@@ -21,6 +21,8 @@ _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "fail
 def defaulted(kind: Kind, object_: Object, now: str) -> Object:
     """A copy of a new or changed object with its defaults filled in. Nulls count as absent; `now` dates new taints."""
     new = with_defaults(object_)
+    if kind.plural == "priorityclasses":
+        return _filled({**new, "value": new.get("value") or 0}, {"preemptionPolicy": "PreemptLowerPriority"})
     spec = new.get("spec")
     if not isinstance(spec, dict):
         return new

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from regauge.cluster.admission.classes import SYSTEM_PRIORITIES
 from regauge.cluster.refusals import forbidden
 from regauge.cluster.store import Store
 from regauge.kube import Forbidden
@@ -16,7 +17,6 @@ from regauge.model.kinds import POD, PRIORITY_CLASS, RUNTIME_CLASS
 
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _NOT_READY_SECONDS = 300
-_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 def pods_only(kind: Kind) -> bool:
@@ -53,8 +53,8 @@ def priority(store: Store, kind: Kind, object_: Object) -> Object:
     spec = dict(object_.get("spec") or {})
     name = spec.get("priorityClassName") or ""
     value, policy = 0, "PreemptLowerPriority"
-    if name in _SYSTEM_PRIORITIES:
-        value = _SYSTEM_PRIORITIES[name]
+    if name in SYSTEM_PRIORITIES:
+        value = SYSTEM_PRIORITIES[name]
     elif name:
         found = store.find(PRIORITY_CLASS, ("", name))
         if found is None:

@@ -39,10 +39,14 @@ _NODE: tuple[Path, ...] = (("status", "capacity", _EACH), ("status", "allocatabl
 _CLAIM_STATUS: tuple[Path, ...] = (("status", "allocation", "devices", "results", _EACH, "consumedCapacity", _EACH),)
 _QUOTA: tuple[Path, ...] = (("spec", "hard", _EACH), ("status", "hard", _EACH), ("status", "used", _EACH))
 
+_LIMITS = ("min", "max", "default", "defaultRequest", "maxLimitRequestRatio")
+
 _PATHS: dict[tuple[str, str], tuple[Path, ...]] = {
     ("", "pods"): tuple(("spec", *path) for path in _POD),
     ("", "nodes"): _NODE,
     ("", "resourcequotas"): _QUOTA,
+    ("", "limitranges"): tuple(("spec", "limits", _EACH, field, _EACH) for field in _LIMITS),
+    ("node.k8s.io", "runtimeclasses"): (("overhead", "podFixed", _EACH),),
     ("resource.k8s.io", "resourceclaims"): (*(("spec", *path) for path in _CLAIM), *_CLAIM_STATUS),
     ("resource.k8s.io", "resourceclaimtemplates"): tuple(("spec", "spec", *path) for path in _CLAIM),
     ("resource.k8s.io", "resourceslices"): _SLICE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,9 +10,11 @@ from regauge.base import InputError
 from regauge.cluster.admission import pods
 from regauge.cluster.admission.chain import Admission
 from regauge.cluster.admission.claims import ClaimRules, immutable_spec, immutable_template, status_errors
+from regauge.cluster.admission.classes import one_default_priority, priority_class_errors, runtime_class_errors
 from regauge.cluster.admission.expressions import expression_checker
 from regauge.cluster.admission.fields import items, opaque
 from regauge.cluster.admission.gates import GatedFields
+from regauge.cluster.admission.limitchecks import range_errors
 from regauge.cluster.admission.limits import check_limits, limit_ranger
 from regauge.cluster.admission.metadata import template_metadata_errors
 from regauge.cluster.admission.nodes import node_errors
@@ -46,6 +49,13 @@ _READ_AS: dict[tuple[str, str], type[View]] = {
 }
 
 
+_SIMPLE: dict[tuple[str, str], Callable[[Object, Object | None], list[FieldError]]] = {
+    ("", "limitranges"): lambda object_, _old: range_errors(object_),
+    ("scheduling.k8s.io", "priorityclasses"): priority_class_errors,
+    ("node.k8s.io", "runtimeclasses"): runtime_class_errors,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Validation:
     """The checks of every kind that has some. What has the wrong type ends in 400, as when upstream decodes."""
@@ -57,6 +67,9 @@ class Validation:
     ) -> list[FieldError]:
         type_ = _READ_AS.get((kind.group, kind.plural))
         if type_ is None:
+            simple = _SIMPLE.get((kind.group, kind.plural))
+            if simple is not None:
+                return simple(object_, old)
             if kind.group in ("apps", "batch") and kind.plural in _WORKLOADS and not subresource:
                 return _workload(kind, object_)
             return []
@@ -179,5 +192,5 @@ def standard_admission(rules: Rules) -> Admission:
         preparations=(GatedFields(rules).dropped,),
         mutations=(limit_ranger, default_tolerations, priority, runtime_class),
         checks=(Validation(claims),),
-        gates=(check_limits, check_quota),
+        gates=(one_default_priority, check_limits, check_quota),
     )

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import yaml
+from tests.support import shared
 
 from regauge.cluster.api import Api
 from regauge.cluster.clock import VirtualClock, run_virtual
@@ -18,7 +19,6 @@ from regauge.features import rules
 from regauge.kube import ApiError
 from regauge.model import Kind, Object, find_kind
 from regauge.model.kinds import CORE_EVENT, DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, STATEFUL_SET
-from tests.support import shared
 
 EPOCH_S = 1_796_000_000.0
 SETTLE_S = 2.0
