@@ -5,6 +5,7 @@ and classes to a `Problem`), `view` (what one node offers) and `solve` (the answ
 """
 
 from regauge.allocator.allocator import DEFAULT_BUDGET, Allocator, solve
+from regauge.allocator.decisions import Decisions
 from regauge.allocator.explaining import ClusterExplanation, Explanation, PoolNote, SlotNote, explain, explain_all
 from regauge.allocator.inventory import Inventory
 from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, NoFit, Outcome, Unsupported
@@ -24,6 +25,7 @@ __all__ = [
     "Allocator",
     "Bound",
     "ClusterExplanation",
+    "Decisions",
     "Derived",
     "DeviceId",
     "DeviceReason",

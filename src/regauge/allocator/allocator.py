@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
+
+import msgspec
 
 from regauge.allocator.decisions import Decisions
 from regauge.allocator.explaining import ClusterExplanation, Explanation, explain, explain_all
 from regauge.allocator.inventory import Inventory
-from regauge.allocator.outcome import Abort, Outcome, Unsupported
+from regauge.allocator.outcome import Abort, NoFit, Outcome, Unsupported
 from regauge.allocator.pools import NodeView, view
 from regauge.allocator.problem import Problem, claim_label, compile_claims
 from regauge.allocator.results import Solution, outcome_of
@@ -22,6 +25,7 @@ from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 from regauge.model.rules import Rules
 
 DEFAULT_BUDGET = 200_000
+_REMEMBERED = 128
 
 
 def solve(
@@ -35,6 +39,10 @@ def solve(
         return node_view
     found = find(Table(problem, node_view, usage), budget)
     return outcome_of(found, problem, node_view, randomness) if isinstance(found, Solution) else found
+
+
+def _names_claims(outcome: Outcome) -> bool:
+    return isinstance(outcome, Abort) or (isinstance(outcome, NoFit) and outcome.bound is not None)
 
 
 class Allocator:
@@ -61,6 +69,13 @@ class Allocator:
         self.randomness = randomness
         self.budget = budget
         self._views: dict[str, tuple[Node, NodeView | Abort]] = {}
+        self._decisions: dict[bytes, Decisions] = {}
+
+    def using(self, usage: Usage) -> Allocator:
+        """The same with other devices in use: everything that was worked out and does not depend on use is shared."""
+        other = copy(self)
+        other.usage = usage
+        return other
 
     def compile(self, claims: Iterable[ResourceClaim]) -> Problem | Unsupported:
         """The claims, ready to be asked of any node."""
@@ -84,11 +99,30 @@ class Allocator:
 
     def allocate_nodes(self, nodes: Iterable[Node], claims: Iterable[ResourceClaim]) -> dict[str, Outcome]:
         """The answer for each node, by its name, all for the same usage."""
-        problem = self.compile(claims)
-        if isinstance(problem, Unsupported):
-            return {node.metadata.name: problem for node in nodes}
-        decisions = Decisions(problem, self.usage, self.randomness, self.budget)
-        return {node.metadata.name: decisions.on(self.view(node)) for node in nodes}
+        nodes, claims = tuple(nodes), tuple(claims)
+        decisions = self._decide(claims)
+        if isinstance(decisions, Unsupported):
+            return {node.metadata.name: decisions for node in nodes}
+        found = {node.metadata.name: decisions.on(self.view(node), self.usage) for node in nodes}
+        if [claim.label for claim in decisions.problem.claims] != [claim_label(claim) for claim in claims]:
+            for node in nodes:
+                if _names_claims(found[node.metadata.name]):
+                    found[node.metadata.name] = self.allocate(node, claims)
+        return found
+
+    def _decide(self, claims: tuple[ResourceClaim, ...]) -> Decisions | Unsupported:
+        """The decisions for claims that ask for the same, whatever they are called."""
+        key = msgspec.json.encode([claim.spec for claim in claims])
+        known = self._decisions.pop(key, None)
+        if known is None:
+            problem = self.compile(claims)
+            if isinstance(problem, Unsupported):
+                return problem
+            known = Decisions(problem, self.randomness, self.budget)
+            if len(self._decisions) >= _REMEMBERED:
+                del self._decisions[next(iter(self._decisions))]
+        self._decisions[key] = known
+        return known
 
     def explain(self, node: Node, claims: Iterable[ResourceClaim]) -> Explanation:
         """Why `claims` fit on `node` or do not, down to each device."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from operator import is_
+from typing import NamedTuple
 
 from regauge.allocator.capacity import Demand
 from regauge.allocator.outcome import Abort, Exhausted, NoFit, Outcome
@@ -18,7 +20,7 @@ from regauge.allocator.problem import Problem, Slot
 from regauge.allocator.results import Solution, outcome_of
 from regauge.allocator.solving import find
 from regauge.allocator.table import Cell, Table
-from regauge.allocator.usage import Usage
+from regauge.allocator.usage import PoolUsage, Usage
 from regauge.allocator.values import UNKNOWN, Value
 from regauge.base import Randomness
 from regauge.model.resource import DeviceTaint
@@ -37,37 +39,54 @@ class _Branch:
     answers: dict[Hashable, _Branch | Ending] = field(default_factory=dict)
 
 
-class Decisions:
-    """The answers for one problem and usage, node by node."""
+class _Answered(NamedTuple):
+    """An outcome, and the use of the node's pools it holds for."""
 
-    def __init__(self, problem: Problem, usage: Usage, randomness: Randomness, budget: int) -> None:
+    held: tuple[PoolUsage, ...]
+    outcome: Outcome
+
+
+class Decisions:
+    """The answers for one problem, node by node, whatever is in use. What was worked out once serves again."""
+
+    def __init__(self, problem: Problem, randomness: Randomness, budget: int) -> None:
         self.problem = problem
-        self.usage = usage
         self.randomness = randomness
         self.budget = budget
         self._roots: dict[Hashable, _Branch | Ending] = {}
         self._paths = 0
+        self._answered: dict[NodeView, _Answered] = {}
 
-    def on(self, view: NodeView | Abort) -> Outcome:
-        """The answer for one node."""
+    def on(self, view: NodeView | Abort, usage: Usage) -> Outcome:
+        """The answer for one node. The same outcome comes back as long as the use of the node's pools is the same."""
         if isinstance(view, Abort):
             return view
-        ending = self._ending(view)
+        of_pool = usage.of_pool
+        held = tuple([of_pool(pool.id) for pool in view.pools])
+        known = self._answered.get(view)
+        if known is not None and all(map(is_, known.held, held)):
+            return known.outcome
+        outcome = self._outcome(self._ending(view, usage), view)
+        if view.plain and not isinstance(outcome, Abort):
+            self._answered[view] = _Answered(held, outcome)
+        return outcome
+
+    def _outcome(self, ending: Ending, view: NodeView) -> Outcome:
         if isinstance(ending, Solution):
             return outcome_of(ending, self.problem, view, self.randomness)
         return ending
 
-    def _ending(self, view: NodeView) -> Ending:
+    def _ending(self, view: NodeView, usage: Usage) -> Ending:
         shape = view.shape
-        if shape is None or any(self.usage.of_pool(pool.id).shares for pool in view.pools):
-            return find(Table(self.problem, view, self.usage), self.budget)
-        table = _Asked(self.problem, view, self.usage)
+        if shape is None or any(usage.of_pool(pool.id).shares for pool in view.pools):
+            return find(Table(self.problem, view, usage), self.budget)
+        table = _Asked(self.problem, view, usage)
         place = self._roots.get(shape)
         while isinstance(place, _Branch):
             place = place.answers.get(table.ask(place.question))
         if place is not None:
             return place
-        table = _Asked(self.problem, view, self.usage)
+        table = _Asked(self.problem, view, usage)
         ending = find(table, self.budget)
         named = isinstance(ending, Abort) and not ending.on_node
         if self._paths < _MOST_PATHS and not table.particular and not named:

@@ -44,7 +44,7 @@ class PoolView:
         return any(one.traits.binding for one in self.slices)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NodeView:
     """What one node offers: its pools in search order, and the devices of the usable ones, in search order.
 

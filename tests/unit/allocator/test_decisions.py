@@ -92,3 +92,36 @@ def test_results_are_written_when_they_are_asked_for() -> None:
     assert isinstance(outcome, Fit)
     assert outcome.results is outcome.results
     assert outcome.results[0].devices.results[0].pool == "n001"
+
+
+def test_claims_that_ask_for_the_same_share_decisions_but_not_their_names() -> None:
+    nodes, slices, held = estate(12, 1)
+    whole = allocator(slices, held)
+    broken = {"name": "r", "exactly": {"deviceClassName": "none", "allocationMode": "All"}}
+    for name in ("first", "second"):
+        outcome = whole.allocate_nodes(nodes, [claim(name, broken)])["n001"]
+        assert isinstance(outcome, Abort)
+        assert outcome.text.startswith(f"claim team/{name}, request r: could not retrieve")
+
+
+def test_one_claim_after_the_other() -> None:
+    """Each decision sees what the ones before it took, and nothing is decided anew where nothing changed."""
+    nodes, slices, _ = estate(10, 4)
+    whole = allocator(slices)
+    usage, before = whole.usage, {}
+    for number in range(30):
+        asked = claim(f"c{number}", request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
+        here = whole.using(usage)
+        outcomes = here.allocate_nodes(nodes, [asked])
+        kept = [name for name, one in outcomes.items() if before.get(name) is one]
+        assert len(kept) >= (9 if number else 0)
+        fresh = allocator(slices, usage)
+        assert {name: told(one) for name, one in outcomes.items()} == {
+            name: told(one) for name, one in fresh.allocate_nodes(nodes, [asked]).items()
+        }
+        fitting = [(name, one) for name, one in outcomes.items() if isinstance(one, Fit)]
+        if not fitting:
+            break
+        usage = usage.add(asked, fitting[0][1].results[0])
+        before = outcomes
+    assert number > 10
