@@ -1,7 +1,8 @@
 """Kubernetes objects as values: documents, views, kinds, quantities, versions, selectors, snapshots. Pure.
 
 An object is its JSON document; the views here are read-only and are made for deciding. `regauge.model.resource` and
-`regauge.model.core` hold the views, `regauge.model.kinds` the table of kinds; all three are imported by name.
+`regauge.model.core` hold the views, `regauge.model.kinds` the table of kinds, `regauge.model.quoting` Go's quotes; all of
+them are imported by name.
 """
 
 from regauge.model.defaults import pod_spec_with_defaults, with_defaults

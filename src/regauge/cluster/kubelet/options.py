@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from regauge.model.rules import Rules
+from regauge.model import Rules
 
 
 @dataclass(frozen=True, slots=True)
