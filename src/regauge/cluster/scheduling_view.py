@@ -28,9 +28,9 @@ from regauge.model.kinds import (
     RESOURCE_SLICE,
 )
 from regauge.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from regauge.scheduler import State, held, is_terminal, pod_claims
+from regauge.scheduler import SURROUNDING_KINDS, State, held, is_terminal, pod_claims
 
-WATCHED = (NAMESPACE, NODE, DEVICE_CLASS, RESOURCE_SLICE, DEVICE_TAINT_RULE, RESOURCE_CLAIM, POD)
+WATCHED = (*SURROUNDING_KINDS, NODE, DEVICE_CLASS, RESOURCE_SLICE, DEVICE_TAINT_RULE, RESOURCE_CLAIM, POD)
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
@@ -166,13 +166,14 @@ class SchedulerView:
         self._wake(node_wakes(old, None if gone else new))
 
     def _other_changed(self, kind: Kind, object_: Object, gone: bool) -> None:
-        name = object_["metadata"]["name"]
-        if kind == NAMESPACE:
+        name, namespace = object_["metadata"]["name"], object_["metadata"].get("namespace", "")
+        if kind in SURROUNDING_KINDS:
             if gone:
-                self.state.drop_namespace(name)
+                self.state.around.drop(kind, namespace, name)
             else:
-                self.state.put_namespace(name, object_["metadata"].get("labels") or {})
-            self._wake({"InterPodAffinity": always})
+                self.state.around.put(kind, object_)
+            if kind == NAMESPACE:
+                self._wake({"InterPodAffinity": always})
         elif kind == DEVICE_CLASS:
             self._class_changed(view(object_, DeviceClass), gone)
         elif kind == RESOURCE_SLICE:

@@ -28,9 +28,11 @@ from regauge.scheduler.results import (
 )
 from regauge.scheduler.schedule import check_node, held, schedule
 from regauge.scheduler.state import State
+from regauge.scheduler.surroundings import SURROUNDING_KINDS
 
 __all__ = [
     "BINDING_TIMEOUT_S",
+    "SURROUNDING_KINDS",
     "ClaimAllocation",
     "ClassResolver",
     "ExtendedClaim",

@@ -14,7 +14,6 @@ from regauge.base import Randomness
 from regauge.model import ObjectMeta, matches_node
 from regauge.model.core import NodeAllocatableResourceClaimStatus, Pod, PodResourceClaim
 from regauge.model.resource import (
-    EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     AllocationResult,
     DeviceClaim,
     ResourceClaim,
@@ -103,19 +102,6 @@ def pod_claims(state: State, pod: Pod) -> tuple[ResourceClaim, ...] | str:
     return tuple(found)
 
 
-def find_extended_claim(state: State, pod: Pod) -> ResourceClaim | None:
-    """The special claim that an earlier attempt made for the pod's extended resources."""
-    for claim in state.claims.values():
-        annotations = claim.metadata.annotations or {}
-        if (
-            claim.metadata.namespace == pod.metadata.namespace
-            and annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true"
-            and owned_by(claim, pod)
-        ):
-            return claim
-    return None
-
-
 @dataclass(slots=True)
 class Attempt:
     """One pod's claims in one attempt.
@@ -194,7 +180,7 @@ class Attempt:
 
     def _allocate(self, node: NodeInfo, delegated: frozenset[str]) -> OnNode | Refusal | SchedulerError:
         extended, plan = self._plan(delegated)
-        found = plan.on(node.node)
+        found = plan.on(node.identity)
         if isinstance(found, str):
             return SchedulerError(f'running "{DYNAMIC_RESOURCES}" filter plugin: {found}')
         if isinstance(found, Refusal):
@@ -275,7 +261,7 @@ def attempt(state: State, pod: PodInfo) -> Attempt | Refusal | SchedulerError | 
         pod,
         claims,
         extended,
-        find_extended_claim(state, pod.pod) if extended else None,
+        state.special_claim_of(pod.pod) if extended else None,
         tuple(claim for claim in claims if claim.status.allocation is None),
         any(request.first_available for claim in claims for request in claim.spec.devices.requests),
         state.rules.on("DRANodeAllocatableResources"),

@@ -55,7 +55,18 @@ class Cycle:
     names: frozenset[str] | None
 
     def check(self, node: NodeInfo) -> Verdict:
-        """All filters in upstream's order; the first no ends it."""
+        """All filters; also with the pods that were promised room on this node and go before this one."""
+        promised = self.state.nominated(node.name, self.pod)
+        if promised:
+            fuller = node.changed(plus=promised)
+            others = (fuller if item.name == node.name else item for item in self.state.nodes.values())
+            verdict = self.changed(others).check_alone(fuller)
+            if not isinstance(verdict, dra.OnNode):
+                return verdict
+        return self.check_alone(node)
+
+    def check_alone(self, node: NodeInfo) -> Verdict:
+        """All filters in upstream's order on the node as it is; the first no ends it."""
         for filter_ in (node_unschedulable, node_name, taint_toleration, node_affinity, node_ports):
             refused = filter_(self.pod, node)
             if refused is not None:
@@ -82,7 +93,7 @@ class Cycle:
             self.pod,
             self.attempt,
             Spread(self.pod, nodes),
-            Affinity(self.pod, nodes, self.state.namespace_labels, self.state.guarded),
+            Affinity(self.pod, nodes, self.state.around.namespace_labels, self.state.guarded),
             self.names,
         )
 
@@ -94,7 +105,7 @@ def begin(state: State, pod: PodInfo) -> Cycle | Refusal | SchedulerError:
         return Refusal(NODE_AFFINITY, ("pod affinity terms conflict",))
     nodes = state.nodes.values()
     spread = Spread(pod, nodes)
-    affinity = Affinity(pod, nodes, state.namespace_labels, state.guarded)
+    affinity = Affinity(pod, nodes, state.around.namespace_labels, state.guarded)
     attempt = dra.attempt(state, pod)
     if isinstance(attempt, (Refusal, SchedulerError)):
         return attempt
@@ -153,12 +164,12 @@ def total_scores(cycle: Cycle, feasible: dict[str, dra.OnNode]) -> dict[str, int
         "TaintToleration": taint_scores(pod, nodes),
         "NodeAffinity": node_affinity_scores(pod, nodes),
         "NodeResourcesFit": least_allocated_scores(pod, nodes),
-        "PodTopologySpread": spread_scores(pod, nodes, everything),
+        "PodTopologySpread": spread_scores(pod, nodes, everything, state.around.like(pod.pod)),
         "NodeResourcesBalancedAllocation": balanced_scores(pod, nodes),
         "DynamicResources": _device_scores(cycle, feasible),
     }
     if pod.terms.like or pod.terms.dislike or state.befriended:
-        parts["InterPodAffinity"] = affinity_scores(pod, nodes, everything, state.namespace_labels)
+        parts["InterPodAffinity"] = affinity_scores(pod, nodes, everything, state.around.namespace_labels)
     return {
         name: sum(WEIGHTS[plugin] * scores[index] for plugin, scores in parts.items())
         for index, name in enumerate(feasible)

@@ -72,16 +72,20 @@ def _ports(pod: Pod) -> tuple[Port, ...]:
 
 @dataclass(slots=True, eq=False)
 class NodeInfo:
-    """A node and what its pods take of it. `version` grows with every change."""
+    """A node and what its pods take of it.
+
+    `identity` is the node as it was when its labels last changed: what depends on name and labels alone can be
+    remembered by it, heartbeats or not.
+    """
 
     node: Node
+    identity: Node
     labels: Labels
     allocatable: Amounts
     pods: dict[str, PodInfo] = field(default_factory=dict)
     requested: Amounts = field(default_factory=dict)
     scored_cpu: int = 0
     scored_memory: int = 0
-    version: int = 0
 
     @property
     def name(self) -> str:
@@ -109,28 +113,29 @@ class NodeInfo:
             self.requested[name] = self.requested.get(name, 0) + sign * amount
         self.scored_cpu += sign * info.scored_cpu
         self.scored_memory += sign * info.scored_memory
-        self.version += 1
 
     def free(self, name: str) -> int:
         """What is left of a resource."""
         return self.allocatable.get(name, 0) - self.requested.get(name, 0)
 
     def replace_node(self, node: Node) -> None:
-        self.node, self.labels = node, node.metadata.labels or {}
+        labels = node.metadata.labels or {}
+        if labels != self.labels:
+            self.identity = node
+        self.node, self.labels = node, labels
         self.allocatable = allocatable(node.status.allocatable or node.status.capacity)
-        self.version += 1
 
     def changed(self, *, without: Iterable[str] = (), plus: Iterable[PodInfo] = ()) -> NodeInfo:
         """A copy with other pods on it, for trying out."""
         copy = NodeInfo(
             self.node,
+            self.identity,
             self.labels,
             self.allocatable,
             dict(self.pods),
             dict(self.requested),
             self.scored_cpu,
             self.scored_memory,
-            self.version,
         )
         for uid in without:
             copy.remove(uid)
@@ -141,7 +146,9 @@ class NodeInfo:
 
 def node_info(node: Node) -> NodeInfo:
     """A node without pods."""
-    return NodeInfo(node, node.metadata.labels or {}, allocatable(node.status.allocatable or node.status.capacity))
+    return NodeInfo(
+        node, node, node.metadata.labels or {}, allocatable(node.status.allocatable or node.status.capacity)
+    )
 
 
 def is_terminal(pod: Pod) -> bool:

@@ -1,7 +1,8 @@
 """Which pods of lower priority would have to go so that a pod fits. Only what a node's own resources decide can be cured:
 a lack of devices never is.
 
-Source: kube-scheduler plugins/defaultpreemption and framework/preemption of 1.36. Disruption budgets are not weighed.
+Disruption budgets are kept where there is a choice, and broken where there is none.
+Source: kube-scheduler plugins/defaultpreemption and framework/preemption of 1.36.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def preempt(cycle: Cycle, refusals: Mapping[str, Refusal]) -> Preemption | NoPre
     barred = _barred(cycle, refusals)
     if barred:
         return NoPreemption({}, barred)
-    found: dict[str, tuple[PodInfo, ...]] = {}
+    found: dict[str, _Victims] = {}
     failed: dict[str, Refusal] = {}
     for name, refusal in refusals.items():
         if not refusal.curable:
@@ -47,8 +48,8 @@ def preempt(cycle: Cycle, refusals: Mapping[str, Refusal]) -> Preemption | NoPre
     if not found:
         return NoPreemption(failed)
     least = min(_cost(victims) for victims in found.values())
-    best = max((name for name in found if _cost(found[name]) == least), key=lambda name: _latest(found[name]))
-    return Preemption(best, tuple(info.key for info in found[best]))
+    best = max((name for name in found if _cost(found[name]) == least), key=lambda name: _latest(found[name].pods))
+    return Preemption(best, tuple(info.key for info in found[best].pods))
 
 
 def _barred(cycle: Cycle, refusals: Mapping[str, Refusal]) -> str:
@@ -72,27 +73,57 @@ def _leaving(info: PodInfo) -> bool:
     )
 
 
-def _victims(cycle: Cycle, node: NodeInfo) -> tuple[PodInfo, ...] | Refusal:
+@dataclass(frozen=True, slots=True)
+class _Victims:
+    """The pods that would have to go, the most important first, and how many of them a budget guards."""
+
+    pods: tuple[PodInfo, ...]
+    guarded: int
+
+
+def _victims(cycle: Cycle, node: NodeInfo) -> _Victims | Refusal:
     candidates = [info for info in node.pods.values() if info.priority < cycle.pod.priority]
     if not candidates:
         return Refusal(PLUGIN, (NO_VICTIMS,))
-    candidates.sort(key=lambda info: (-info.priority, _started(info), info.key))
     bare = node.changed(without=[info.uid for info in candidates])
-    verdict = _try(cycle, bare)
-    if isinstance(verdict, Refusal):
-        return verdict
-    victims = []
-    for info in candidates:
+    refused = _try(cycle, bare)
+    if refused is not None:
+        return refused
+    candidates.sort(key=_importance)
+    guarded, free = _split(cycle, candidates)
+    victims, broken = [], 0
+    for info in (*guarded, *free):
         bare.add(info)
         if _try(cycle, bare) is not None:
             bare.remove(info.uid)
             victims.append(info)
-    return tuple(victims)
+            broken += info in guarded
+    return _Victims(tuple(sorted(victims, key=_importance)), broken)
+
+
+def _importance(info: PodInfo) -> tuple[int, str, tuple[str, str]]:
+    return -info.priority, _started(info), info.key
+
+
+def _split(cycle: Cycle, candidates: list[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
+    """Those that a budget has no disruption left for, and the others."""
+    budgets = list(cycle.state.around.budgets)
+    left = [budget.status.disruptions_allowed for budget in budgets]
+    guarded: list[PodInfo] = []
+    free: list[PodInfo] = []
+    for info in candidates:
+        broken = False
+        for index, budget in enumerate(budgets):
+            if budget.covers(info.pod):
+                left[index] -= 1
+                broken = broken or left[index] < 0
+        (guarded if broken else free).append(info)
+    return guarded, free
 
 
 def _try(cycle: Cycle, node: NodeInfo) -> Refusal | None:
     others = (node if item.name == node.name else item for item in cycle.state.nodes.values())
-    verdict = cycle.changed(others).check(node)
+    verdict = cycle.changed(others).check_alone(node)
     if isinstance(verdict, OnNode):
         return None
     return verdict if isinstance(verdict, Refusal) else Refusal(PLUGIN, (verdict.message,))
@@ -102,10 +133,10 @@ def _started(info: PodInfo) -> str:
     return info.pod.status.start_time or "~"
 
 
-def _cost(victims: tuple[PodInfo, ...]) -> tuple[int, int, int]:
-    """The cheapest first: lowest top priority, lowest sum, fewest pods."""
-    top = max((info.priority for info in victims), default=-(2**31))
-    return top, sum(info.priority + 2**31 for info in victims), len(victims)
+def _cost(victims: _Victims) -> tuple[int, int, int, int]:
+    """The cheapest first: fewest broken budgets, lowest top priority, lowest sum, fewest pods."""
+    top = max((info.priority for info in victims.pods), default=-(2**31))
+    return victims.guarded, top, sum(info.priority + 2**31 for info in victims.pods), len(victims.pods)
 
 
 def _latest(victims: tuple[PodInfo, ...]) -> str:

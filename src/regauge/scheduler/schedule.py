@@ -26,7 +26,7 @@ from regauge.scheduler.results import (
 from regauge.scheduler.state import State
 
 SCHEDULING_GATES = "SchedulingGates"
-GANG_SCHEDULING = "GangScheduling"
+POD_GROUPS = "unsupported: scheduling of pod groups (spec.schedulingGroup)"
 NO_NODES = "no nodes available to schedule pods"
 
 
@@ -35,8 +35,6 @@ def held(pod: Pod, state: State) -> Held | None:
     if pod.spec.scheduling_gates:
         names = " ".join(gate.name for gate in pod.spec.scheduling_gates)
         return Held(SCHEDULING_GATES, f"waiting for scheduling gates: [{names}]")
-    if pod.spec.scheduling_group is not None and state.rules.on("GenericWorkload"):
-        return Held(GANG_SCHEDULING, "unsupported: scheduling of pod groups (spec.schedulingGroup)")
     claims = dra.pod_claims(state, pod)
     return Held(dra.DYNAMIC_RESOURCES, claims) if isinstance(claims, str) else None
 
@@ -52,6 +50,8 @@ def schedule(pod: Pod, state: State, rules: Rules, random: Randomness) -> Outcom
     waiting = held(pod, state)
     if waiting is not None:
         return waiting
+    if pod.spec.scheduling_group is not None and state.rules.on("GenericWorkload"):
+        return SchedulerError(POD_GROUPS)
     if not state.nodes:
         return Unschedulable(NO_NODES, {})
     info = state.info(pod)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from regauge.model import matches_node_term
+from regauge.model import LabelSelector, matches_node_term
 from regauge.scheduler.filters import tolerates
 from regauge.scheduler.nodes import NodeInfo, PodInfo
 from regauge.scheduler.resources import CPU, MEMORY
-from regauge.scheduler.spread import Constraint, constraints
+from regauge.scheduler.spread import Constraint, constraints, default_constraints
 from regauge.scheduler.terms import NamespaceLabels, Term
 
 MAX_SCORE = 100
@@ -104,32 +104,44 @@ def _balance(node: NodeInfo, cpu: int, memory: int) -> int:
     return int((1 - deviation) * MAX_SCORE)
 
 
-def spread_scores(pod: PodInfo, feasible: Sequence[NodeInfo], everything: Iterable[NodeInfo]) -> Scores:
-    """Few pods of the same kind in the node's domains are good, by the soft spread constraints."""
-    soft = constraints(pod, "ScheduleAnyway")
+def spread_scores(
+    pod: PodInfo, feasible: Sequence[NodeInfo], everything: Iterable[NodeInfo], like: LabelSelector | None
+) -> Scores:
+    """Few pods of the same kind in the node's domains are good, by the soft spread constraints.
+
+    `like`: the pods of the same kind for pods without constraints of their own; such pods may be put on nodes that lack
+    the label of a domain.
+    """
+    strict = bool(pod.pod.spec.topology_spread_constraints)
+    soft = constraints(pod, "ScheduleAnyway") if strict else default_constraints(like) if like is not None else ()
     if not soft:
         return [0] * len(feasible)
-    ignored = [any(item.key not in node.labels for item in soft) for node in feasible]
-    counts = [_domain_counts(pod, item, soft, feasible, everything) for item in soft]
-    sizes = [len(feasible) - sum(ignored) if item.key == HOSTNAME else len(found) for item, found in zip(soft, counts)]
+    ignored = [strict and not _complete(node, soft) for node in feasible]
+    counted = [node for node, skip in zip(feasible, ignored) if not skip]
+    counts = [_domain_counts(pod, item, soft, counted, everything, strict) for item in soft]
+    sizes = [len(counted) if item.key == HOSTNAME else len(found) for item, found in zip(soft, counts)]
     raw = [0 if skip else _spread_score(pod, node, soft, counts, sizes) for node, skip in zip(feasible, ignored)]
     return _spread_normalized(raw, ignored)
+
+
+def _complete(node: NodeInfo, soft: Sequence[Constraint]) -> bool:
+    return all(item.key in node.labels for item in soft)
 
 
 def _domain_counts(
     pod: PodInfo,
     item: Constraint,
     soft: Sequence[Constraint],
-    feasible: Sequence[NodeInfo],
+    counted: Sequence[NodeInfo],
     everything: Iterable[NodeInfo],
+    strict: bool,
 ) -> dict[str, int]:
     if item.key == HOSTNAME:
         return {}
-    complete = [node for node in feasible if all(one.key in node.labels for one in soft)]
-    counts = dict.fromkeys((node.labels[item.key] for node in complete), 0)
+    counts = dict.fromkeys((node.labels.get(item.key, "") for node in counted), 0)
     for node in everything:
-        value = node.labels.get(item.key)
-        if value in counts and all(one.key in node.labels for one in soft) and item.counts_node(pod, node):
+        value = node.labels.get(item.key, "")
+        if value in counts and (not strict or _complete(node, soft)) and item.counts_node(pod, node):
             counts[value] += item.count(pod.key[0], node)
     return counts
 
@@ -143,6 +155,8 @@ def _spread_score(
 ) -> int:
     total = 0.0
     for item, found, size in zip(soft, counts, sizes):
+        if item.key not in node.labels:
+            continue
         have = item.count(pod.key[0], node) if item.key == HOSTNAME else found[node.labels[item.key]]
         total += have * math.log(size + 2) + (item.max_skew - 1)
     return math.floor(total + 0.5)

@@ -74,6 +74,14 @@ def _constraint(pod: PodInfo, item: TopologySpreadConstraint) -> Constraint:
     )
 
 
+def default_constraints(selector: LabelSelector) -> tuple[Constraint, ...]:
+    """What upstream wishes for pods that say nothing: zones and hosts, softly."""
+    return (
+        Constraint(3, "topology.kubernetes.io/zone", selector, 1, True, False),
+        Constraint(5, "kubernetes.io/hostname", selector, 1, True, False),
+    )
+
+
 class Spread:
     """The hard spread constraints of one pod against all nodes."""
 

@@ -6,22 +6,27 @@ its node, and the devices chosen for its claims are in flight and never given tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from regauge.model import ObjectMeta, Snapshot, document_view
 from regauge.model.core import Node, Pod
-from regauge.model.kinds import DEVICE_TAINT_RULE, NAMESPACE
-from regauge.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from regauge.model.kinds import DEVICE_TAINT_RULE
+from regauge.model.resource import (
+    EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 from regauge.model.rules import Rules
 from regauge.scheduler.binding import BINDING_TIMEOUT_S
 from regauge.scheduler.devices import Devices
 from regauge.scheduler.extended import ClassResolver
 from regauge.scheduler.nodes import Key, NodeInfo, PodInfo, is_terminal, node_info, pod_info
 from regauge.scheduler.results import Scheduled
-
-NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+from regauge.scheduler.surroundings import SURROUNDING_KINDS, Surroundings
 
 
 class State:
@@ -37,23 +42,26 @@ class State:
         self.claims: dict[Key, ResourceClaim] = {}
         self.resolver = ClassResolver()
         self.devices = Devices(rules)
+        self.around = Surroundings()
         self.start = 0
         self.now_s = 0.0
         self.binding_timeout_s = BINDING_TIMEOUT_S
         self._pod_level = rules.on("PodLevelResources")
-        self._namespaces: dict[str, Mapping[str, str]] = {}
         self._homeless: dict[str, dict[str, PodInfo]] = {}
         self._assumed: dict[Key, PodInfo] = {}
         self._guards: set[str] = set()
         self._friends: set[str] = set()
         self._users: dict[Key, set[str]] = {}
+        self._special: dict[str, Key] = {}
+        self._nominated: dict[str, dict[str, PodInfo]] = {}
 
     @classmethod
     def of(cls, snapshot: Snapshot, rules: Rules) -> State:
         """The state of a snapshot. Raises `InputError` for an object that cannot be read."""
         state = cls(rules)
-        for document in snapshot.documents(NAMESPACE):
-            state.put_namespace(document.name, document.object.get("metadata", {}).get("labels") or {})
+        for kind in SURROUNDING_KINDS:
+            for document in snapshot.documents(kind):
+                state.around.put(kind, document.object)
         for node in sorted(snapshot.nodes, key=lambda item: item.metadata.name):
             state.put_node(node)
         for class_ in sorted(snapshot.device_classes, key=lambda item: item.metadata.name):
@@ -68,16 +76,7 @@ class State:
             state.put_pod(pod)
         return state
 
-    # -- namespaces, nodes
-
-    def namespace_labels(self, name: str) -> Mapping[str, str]:
-        return self._namespaces.get(name, {NAMESPACE_NAME_LABEL: name})
-
-    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        self._namespaces[name] = {NAMESPACE_NAME_LABEL: name, **labels}
-
-    def drop_namespace(self, name: str) -> None:
-        self._namespaces.pop(name, None)
+    # -- nodes
 
     def put_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -121,6 +120,9 @@ class State:
     def _place(self, info: PodInfo) -> None:
         node = info.pod.spec.node_name
         if not node:
+            nominated = info.pod.status.nominated_node_name
+            if nominated:
+                self._nominated.setdefault(nominated, {})[info.uid] = info
             return
         if node in self.nodes:
             self.nodes[node].add(info)
@@ -135,6 +137,7 @@ class State:
 
     def _unplace(self, info: PodInfo) -> None:
         node = info.pod.spec.node_name
+        self._nominated.get(info.pod.status.nominated_node_name, {}).pop(info.uid, None)
         if node in self.nodes:
             self.nodes[node].remove(info.uid)
         self._homeless.get(node, {}).pop(info.uid, None)
@@ -142,6 +145,13 @@ class State:
         self._friends.discard(info.uid)
         for claim in _mapped_claims(info.pod):
             self._users.get((info.key[0], claim), set()).discard(info.uid)
+
+    def nominated(self, node: str, pod: PodInfo) -> tuple[PodInfo, ...]:
+        """The pods that wait for room on a node and go before `pod`."""
+        waiting = self._nominated.get(node)
+        if not waiting:
+            return ()
+        return tuple(item for item in waiting.values() if item.uid != pod.uid and item.priority >= pod.priority)
 
     @property
     def guarded(self) -> bool:
@@ -188,6 +198,9 @@ class State:
         if known is not None and known.metadata.uid != claim.metadata.uid:
             self.devices.release(known.metadata.uid)
         self.claims[key] = claim
+        owner = _owner_of_special(claim)
+        if owner:
+            self._special[owner] = key
         if claim.status.allocation is not None:
             self.devices.hold(claim, claim.status.allocation)
         else:
@@ -196,8 +209,15 @@ class State:
     def drop_claim(self, key: Key) -> None:
         known = self.claims.pop(key, None)
         if known is not None:
+            self._special.pop(_owner_of_special(known), None)
             self.devices.release(known.metadata.uid)
             self.devices.land(known.metadata.uid)
+
+    def special_claim_of(self, pod: Pod) -> ResourceClaim | None:
+        """The claim that an earlier attempt made for the pod's extended resources."""
+        key = self._special.get(pod.metadata.uid)
+        claim = self.claims.get(key) if key else None
+        return claim if claim is not None and claim.metadata.namespace == pod.metadata.namespace else None
 
     # -- assuming
 
@@ -237,3 +257,10 @@ def placed(pod: Pod, outcome: Scheduled) -> Pod:
 
 def _mapped_claims(pod: Pod) -> Iterable[str]:
     return (item.resource_claim_name for item in pod.status.node_allocatable_resource_claim_statuses)
+
+
+def _owner_of_special(claim: ResourceClaim) -> str:
+    """The pod (uid) for whose extended resources the claim stands, or ""."""
+    if (claim.metadata.annotations or {}).get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
+        return ""
+    return next((owner.uid for owner in claim.metadata.owner_references if owner.controller), "")

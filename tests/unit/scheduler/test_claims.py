@@ -96,7 +96,7 @@ def test_pod_groups_are_not_supported_and_say_so() -> None:
     asked = pod(schedulingGroup={"podGroupName": "pg"})
     assert isinstance(go(asked, world()), Scheduled)
     outcome = go(asked, world(ruling=rules("1.36", {"GenericWorkload": True})))
-    assert isinstance(outcome, Held) and outcome.reason.startswith("unsupported: ")
+    assert isinstance(outcome, SchedulerError) and outcome.message.startswith("unsupported: ")
 
 
 def test_too_many_devices() -> None:

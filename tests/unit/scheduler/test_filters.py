@@ -9,6 +9,7 @@ import pytest
 from tests.unit.scheduler.making import RULES, node, plugin_node, pod, state
 
 from regauge.model.core import Pod
+from regauge.model.kinds import POD_DISRUPTION_BUDGET
 from regauge.scheduler import Scheduled, Unschedulable, check_node, schedule
 
 NO_SPREAD = "node(s) didn't match pod topology spread constraints"
@@ -245,3 +246,30 @@ def test_preemption_takes_no_more_than_it_needs() -> None:
     )
     assert isinstance(outcome, Unschedulable) and outcome.preemption is not None
     assert set(outcome.preemption.victims) == {("default", "low0"), ("default", "low1")}
+
+
+def test_room_that_was_promised_to_a_pod_is_kept_for_it() -> None:
+    """A pod that preempted others waits for its room; a lesser one may not take it, a greater one may."""
+    promised = pod("promised", requests={"cpu": "3"}, priority=5, status={"nominatedNodeName": "n1"})
+    world = [node("n1"), promised]
+    assert reason_on(pod("lesser", requests={"cpu": "2"}, priority=1), "n1", *world) == ("Insufficient cpu",)
+    assert reason_on(pod("greater", requests={"cpu": "2"}, priority=9), "n1", *world) == ()
+    assert reason_on(promised, "n1", *world) == ()
+
+
+def test_a_disruption_budget_decides_between_victims() -> None:
+    guarded = pod("guarded", nodeName="n1", requests={"cpu": "2"}, labels={"app": "db"}, priority=1)
+    free = pod("free", nodeName="n1", requests={"cpu": "2"}, priority=1)
+    world = state(node("n1"), guarded, free)
+    budget = {
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    world.around.put(POD_DISRUPTION_BUDGET, budget)
+    outcome = schedule(pod("high", requests={"cpu": "2"}, priority=9), world, RULES, random.Random(1))
+    assert isinstance(outcome, Unschedulable) and outcome.preemption is not None
+    assert outcome.preemption.victims == (("default", "free"),)
+    whole = schedule(pod("high", requests={"cpu": "4"}, priority=9), world, RULES, random.Random(1))
+    assert isinstance(whole, Unschedulable) and whole.preemption is not None
+    assert set(whole.preemption.victims) == {("default", "free"), ("default", "guarded")}

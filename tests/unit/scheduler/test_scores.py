@@ -8,10 +8,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.scheduler.making import DRIVER, RULES, claim, device_class, node, pod, slice_of, state, user_of
 
-from regauge.model import view
+from regauge.model import OwnerReference, view
 from regauge.model.core import Pod
+from regauge.model.kinds import REPLICA_SET, SERVICE
 from regauge.model.resource import ResourceClaim, ResourceSlice
 from regauge.scheduler import Scheduled, State, schedule
 from regauge.scheduler.cycle import how_many
@@ -55,7 +57,7 @@ def test_preferred_node_affinity() -> None:
 
 def test_soft_spread_and_soft_affinity() -> None:
     web = {"app": "web"}
-    zones = [node("n1", labels={"zone": "a"}), node("n2", labels={"zone": "b"})]
+    zones = [node("n1", labels={"zone": "a"}, cpu="8", memory="16Gi"), node("n2", labels={"zone": "b"})]
     there = pod("w", nodeName="n1", labels=web)
     soft = {
         "maxSkew": 1,
@@ -63,12 +65,49 @@ def test_soft_spread_and_soft_affinity() -> None:
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": web},
     }
+    assert chosen(pod(labels=web), state(*zones, there)).ties == ("n1", "n2")
     apart = pod(labels=web, topologySpreadConstraints=[soft])
     assert chosen(apart, state(*zones, there)).ties == ("n2",)
     near = {"weight": 100, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": web}}}
     wish = {"preferredDuringSchedulingIgnoredDuringExecution": [near]}
     assert chosen(pod(affinity={"podAffinity": wish}), state(*zones, there)).ties == ("n1",)
     assert chosen(pod(affinity={"podAntiAffinity": wish}), state(*zones, there)).ties == ("n2",)
+
+
+def test_pods_of_one_owner_or_service_are_spread_without_being_asked() -> None:
+    web = {"app": "web"}
+    owner = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}]
+    asked = pod(labels=web)
+    asked = replace(asked, metadata=replace(asked.metadata, owner_references=convert(owner)))
+    nodes = [node("n1", cpu="8", memory="16Gi"), node("n2")]  # as empty as each other with a pod on the larger one
+    there = pod("w", nodeName="n1", labels=web)
+    world = state(*nodes, there)
+    assert chosen(asked, world).ties == ("n1", "n2")
+    replica_set = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"matchLabels": web}}}
+    world.around.put(REPLICA_SET, replica_set)
+    assert chosen(asked, world).ties == ("n2",)
+    served = state(*nodes, there)
+    assert served.around.like(pod(labels=web)) is None
+    served.around.put(SERVICE, {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": web}})
+    assert chosen(pod(labels=web), served).ties == ("n2",)
+    served.around.drop(SERVICE, "default", "web")
+    assert served.around.like(pod(labels=web)) is None
+
+
+def convert(owners: list[dict[str, Any]]) -> tuple[OwnerReference, ...]:
+    return tuple(view(item, OwnerReference) for item in owners)
+
+
+def test_a_heartbeat_forgets_no_answer() -> None:
+    world = state(node("n1"), device_class(), slice_of("n1", 1), claim())
+    asked = user_of("c")
+    before = chosen(asked, world)
+    known = world.nodes["n1"].identity
+    world.put_node(node("n1", spec={"taints": []}))
+    assert world.nodes["n1"].identity is known
+    world.put_node(node("n1", labels={"zone": "a"}))
+    assert world.nodes["n1"].identity is not known
+    assert chosen(asked, world).allocations == before.allocations
 
 
 def test_the_node_with_the_better_alternative() -> None:
