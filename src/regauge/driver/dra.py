@@ -2,13 +2,14 @@
 
 Prepare: read the claims back, decide, write STARTED, prepare the devices, write the CDI spec, write COMPLETED. Unprepare:
 take the devices back, remove the CDI spec, forget. A claim found in the middle is rolled back before it is tried again.
-One claim at a time: calls wait for each other, so a claim that two pods bring at the same moment is prepared once.
+Calls wait for each other, so a claim that two pods bring at the same moment is prepared once.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from regauge.base import Clock, RegaugeError
 from regauge.driver.checkpoint import Checkpoint, ClaimState, HeldDevice, PreparedClaim
@@ -28,6 +29,14 @@ HEALTH_TIMEOUT_S = 30
 HEALTH_RESEND_S = 10.0
 
 
+@dataclass(slots=True)
+class _Asked:
+    """One call that waits for its answer."""
+
+    claims: tuple[ClaimRef, ...]
+    results: dict[str, PrepareResult] | None = None
+
+
 class Claims:
     """`DRAPlugin`: claims of this node, prepared and unprepared."""
 
@@ -41,6 +50,7 @@ class Claims:
         self._kube = kube
         self._tell = tell
         self._lock = asyncio.Lock()
+        self._asked: list[_Asked] = []
         self.released = Signal()
 
     @property
@@ -48,20 +58,38 @@ class Claims:
         return self._checkpoint.record.claims
 
     async def node_prepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
+        """Calls that wait for each other are carried out together: with one write of the checkpoint for all of them."""
+        mine = _Asked(tuple(claims))
+        self._asked.append(mine)
         async with self._lock:
-            read = await asyncio.gather(*(self._read(ref) for ref in claims))
-            results: dict[str, PrepareResult] = {}
-            begun: dict[str, PreparedClaim] = {}
-            for ref, found in zip(claims, read, strict=True):
-                started = await self._decide(ref, found, tuple(begun.values()))
-                if isinstance(started, PrepareResult):
-                    results[ref.uid] = started
-                else:
-                    begun[ref.uid] = started
-            results.update(await self._carry_out(tuple(begun.values())))
+            if mine.results is None:
+                await self._prepare_asked()
+        assert mine.results is not None
         for ref in claims:
-            self._report(ref, results[ref.uid])
-        return results
+            self._report(ref, mine.results[ref.uid])
+        return mine.results
+
+    async def _prepare_asked(self) -> None:
+        together, self._asked = self._asked, []
+        try:
+            results = await self._prepare_all({ref.uid: ref for asked in together for ref in asked.claims})
+        except BaseException:
+            self._asked = [*together, *self._asked]  # whoever waits behind this caller starts anew
+            raise
+        for asked in together:
+            asked.results = {ref.uid: results[ref.uid] for ref in asked.claims}
+
+    async def _prepare_all(self, refs: Mapping[str, ClaimRef]) -> dict[str, PrepareResult]:
+        read = await asyncio.gather(*(self._read(ref) for ref in refs.values()))
+        results: dict[str, PrepareResult] = {}
+        begun: dict[str, PreparedClaim] = {}
+        for ref, found in zip(refs.values(), read, strict=True):
+            started = await self._decide(ref, found, tuple(begun.values()))
+            if isinstance(started, PrepareResult):
+                results[ref.uid] = started
+            else:
+                begun[ref.uid] = started
+        return results | await self._carry_out(tuple(begun.values()))
 
     async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         async with self._lock:
@@ -120,6 +148,7 @@ class Claims:
         results: dict[str, PrepareResult] = {}
         done: list[PreparedClaim] = []
         for claim in begun:
+            await asyncio.sleep(0)  # others are heard in between, however many there are
             try:
                 done.append(await self._prepare(claim))
             except Exception as error:  # whatever a kind raises is this claim's error and no other's

@@ -55,7 +55,7 @@ class Handover:
         for device in present:
             known = recorded.get(device.name)
             owners[device.name] = known.stack if known else device.stack
-            if device in fresh and not isinstance(held, Unknown) and device.name in held:
+            if known is None and not isinstance(held, Unknown) and device.name in held:
                 owners[device.name] = Stack.DEVICE_PLUGIN
         self._set({name: owner for name, owner in owners.items() if name not in taken})
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.driver.fakes import CDI, DRIVER, FOUR, KUBELET, Node, run
+from tests.unit.driver.fakes import CDI, DRIVER, FOUR, KUBELET, Node, description, run, settle
 
 from regauge.driver import Identity, Stack
 from regauge.driver.claims import Assigned, Refusal, plan
@@ -306,5 +306,59 @@ def test_claims_can_be_released_after_a_restart_without_any_device_of_this_stack
         node.describe(FOUR[: FOUR.index("- name: gpu-2")])
         await node.start()
         assert await (await node.kubelet.dra()).node_unprepare_resources([ref]) == {"uid-c": ""}
+
+    run(scenario)
+
+
+def test_calls_that_wait_for_each_other_share_the_writes_of_the_checkpoint() -> None:
+    written: list[str] = []
+
+    class Counting:
+        def __init__(self, files: Any) -> None:
+            self._files = files
+
+        def write(self, path: str, data: bytes, mode: int = 0o644) -> None:
+            written.append(path)
+            self._files.write(path, data, mode)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._files, name)
+
+    async def scenario(node: Node) -> None:
+        names = [f"g{i}" for i in range(40)]
+        node.describe(description(*(f"- {{name: {name}, stack: dra, env: {{A: x}}}}\n" for name in names)))
+        await node.start(Counting)
+        dra = await node.kubelet.dra()
+        refs = [node.claim(f"c-{name}", name) for name in names]
+        written.clear()
+        answers = await asyncio.gather(*(dra.node_prepare_resources([ref]) for ref in refs))
+        assert {answer[ref.uid].error for answer, ref in zip(answers, refs, strict=True)} == {""}
+        assert sum(path.endswith("checkpoint.json") for path in written) <= 6
+        assert len(node.driver.claims.prepared) == 40
+
+    run(scenario)
+
+
+def test_a_call_that_is_given_up_does_not_take_those_behind_it_along() -> None:
+    async def scenario(node: Node) -> None:
+        await node.start()
+        assert node.kube is not None
+        dra = await node.kubelet.dra()
+        refs = [node.claim("one", "gpu-2"), node.claim("two", "gpu-3")]
+        gate = asyncio.Event()
+        get = node.kube.get
+
+        async def slow(*arguments: Any) -> Any:
+            await gate.wait()
+            return await get(*arguments)
+
+        node.kube.get = slow  # type: ignore[method-assign]
+        first, second = (asyncio.ensure_future(dra.node_prepare_resources([ref])) for ref in refs)
+        await settle()
+        first.cancel()
+        await settle()
+        gate.set()
+        assert (await second)["uid-two"].error == ""
+        assert (await dra.node_prepare_resources(refs))["uid-one"].error == ""
 
     run(scenario)

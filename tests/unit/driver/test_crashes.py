@@ -125,7 +125,9 @@ NAMES = ("a", "b", "c")
 
 
 class Life(RuleBasedStateMachine):
-    """Any order of prepare, unprepare, crash, restart, reboot, claims replaced, devices lost: no device is given twice, answers repeat.
+    """Any order of prepare, unprepare, crash, restart, reboot, claims replaced, devices lost.
+
+    No device is given twice, and answers repeat.
 
     `given` are the answers that a kubelet got and did not take back; `maybe` the claims whose call ended in a crash.
     """
@@ -249,7 +251,7 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

@@ -40,6 +40,7 @@ _SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
+    ("grpc.server_max_unrequested_time_in_server", 60),  # the kubelet waits 45 s; 30 s is the default
 )
 
 
