@@ -1,4 +1,18 @@
-"""A node of the cluster: the kubelet with its device manager, its DRA manager, and its pods."""
+"""A node of the cluster: the kubelet with its device manager, its DRA manager, and its pods.
+
+Held against recordings of the kubelet of 1.36. It differs on purpose in these points:
+
+- Where upstream takes any order of a set (which free devices, which driver first), order is that of the plugin's list, or of
+  names; where it adds chance to a delay, one value in the middle is used (`Timings`).
+- A change of a device's health wakes the pod that holds it; upstream looks the pod up by device id alone and can find the
+  holder of another resource's device with the same id.
+- A claim that is prepared again has its devices replaced; upstream appends them, and lists them twice in the pod resources API.
+- A stopped plugin's error names the resource; upstream prints a Go structure.
+- A kubelet that reads a claim just bound is never refused by the node authorizer, as upstream sometimes is under load.
+
+Not there: probes (a running container is ready), lifecycle hooks, volumes, ephemeral containers, static pods, resize, CPU and
+memory managers, topology manager, admission by CPU, memory and node affinity (the scheduler looks at these).
+"""
 
 from regauge.cluster.kubelet.kubelet import Kubelet
 from regauge.cluster.kubelet.options import KubeletOptions, Timings

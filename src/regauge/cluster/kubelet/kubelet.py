@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any
 
-from regauge.base import Clock, Files
+from regauge.base import Clock, Files, InputError
 from regauge.cluster.kubelet.device_manager import AdmissionRefused, DeviceManager
 from regauge.cluster.kubelet.dra_manager import DRAManager
 from regauge.cluster.kubelet.dra_plugins import DRAPlugins
@@ -154,12 +154,17 @@ class Kubelet:
                 if type_ == "READY":
                     self._known_all = True
                     self._work.start(self._end_orphans(), "orphans")
-                elif type_ == "DELETED":
-                    await self._deleted(object_)
                 else:
-                    await self._changed(object_)
+                    await self._take(type_, object_)
             self._queued.clear()
             await self._queued.wait()
+
+    async def _take(self, type_: str, object_: Object) -> None:
+        try:
+            await (self._deleted(object_) if type_ == "DELETED" else self._changed(object_))
+        except InputError as error:
+            meta = object_["metadata"]
+            self._node.options.say(f"pod {meta.get('namespace')}/{meta.get('name')} is not understood: {error}")
 
     async def _changed(self, object_: Object) -> None:
         worker = self._workers.get(object_["metadata"]["uid"])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.cluster.kubelet.world import NODE_NAME, FakeDriver, World, simulate
+from tests.unit.cluster.kubelet.world import NODE_NAME, ROOT, FakeDriver, FakePlugin, World, simulate
 
 from regauge.model.kinds import POD, RESOURCE_CLAIM
-from regauge.pluginapi import DeviceHealth, Health
+from regauge.pluginapi import DeviceHealth, Health, PluginInfo
 
 DRIVER = "b02.example.com"
 
@@ -354,3 +354,75 @@ def test_a_claim_made_again_under_its_name_has_to_wait() -> None:
         assert f"old ResourceClaim with same name f and different UID {old} still exists" in event
 
     simulate(scenario)
+
+
+@pytest.mark.row(49)
+def test_an_extended_resource_served_by_a_claim_is_prepared_and_not_allocated() -> None:
+    resource = "bridge.example.com/gpu"
+
+    async def scenario(world: World) -> None:
+        await ready(world)
+        await FakePlugin(world, resource, "classic").start()
+        await world.clock.sleep(1)
+        world.claim("p-extended-resources-x", ("container-0-request-0", DRIVER, "gpu-1"))
+        uid = world.run_pod("p", limits={resource: "1"}, node="")
+        world.reserve("p-extended-resources-x", "p", uid)
+        mapping = {"containerName": "c", "resourceName": resource, "requestName": "container-0-request-0"}
+        status = {"resourceClaimName": "p-extended-resources-x", "requestMappings": [mapping]}
+        world.api.patch(POD, "p", {"status": {"extendedResourceClaimStatus": status}}, "default", subresource="status")
+        world.api.bind("default", "p", NODE_NAME)
+        await world.clock.sleep(1)
+        (state,) = world.runtime.containers()
+        assert state.spec["process"]["env"] == ["DEV_1=gpu-1"]
+        world.delete_pod("p")
+        await world.clock.sleep(2)
+
+    world = simulate(scenario)
+    assert [call for call in world.calls if not call.startswith("pod ")] == [
+        "Prepare p-extended-resources-x",
+        "Unprepare p-extended-resources-x",
+    ]
+
+
+def test_a_plugin_of_a_type_nobody_keeps_is_told_so() -> None:
+    class Nonsense(FakeDriver):
+        async def get_info(self) -> PluginInfo:
+            return PluginInfo("Nonsense", self.name, self.endpoint, self.versions)
+
+    async def scenario(world: World) -> None:
+        driver = Nonsense(world, DRIVER)
+        await driver.start()
+        await world.clock.sleep(1.5)
+        assert driver.statuses[0].error == (
+            "RegisterPlugin error -- no handler registered for plugin type: Nonsense"
+            f" at socket {ROOT}/plugins_registry/{DRIVER}-reg.sock"
+        )
+
+    simulate(scenario)
+
+
+def test_slow_prepares_do_not_hold_each_other_up() -> None:
+    async def scenario(world: World) -> None:
+        driver = await ready(world)
+        driver.slow_s = 6
+        for index in range(3):
+            world.claim(f"c{index}", ("g", DRIVER, f"gpu-{index}"))
+            world.run_pod(f"p{index}", claims={"g": f"c{index}"})
+        await world.clock.sleep(7)
+        assert [world.phase(f"p{index}") for index in range(3)] == ["Running"] * 3
+
+    simulate(scenario)
+
+
+def test_a_pod_deleted_while_its_prepare_hangs_ends_at_once() -> None:
+    async def scenario(world: World) -> None:
+        driver = await ready(world)
+        driver.slow_s = 40
+        world.claim("one", ("g", DRIVER, "gpu-0"))
+        world.run_pod("p", claims={"g": "one"})
+        await world.clock.sleep(1)
+        world.delete_pod("p")
+        await world.clock.sleep(2)
+
+    world = simulate(scenario)
+    assert world.calls == ["pod p Pending", "Prepare one", "Unprepare one", "pod p Failed", "pod p gone"]

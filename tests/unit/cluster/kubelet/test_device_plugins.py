@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.unit.cluster.kubelet.world import FakePlugin, World, simulate
+from tests.unit.cluster.kubelet.world import ROOT, FakePlugin, World, simulate
 
 from regauge.pluginapi import ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Mount, RpcError
 
@@ -349,5 +349,43 @@ def test_a_resource_nobody_ever_registered_is_not_the_kubelets_business() -> Non
         world.run_pod("unknown", limits={"nobody.example.com/dev": "3"})
         await world.clock.sleep(1)
         assert world.phase("unknown") == "Running"
+
+    simulate(scenario)
+
+
+def test_a_socket_file_that_is_deleted_changes_nothing() -> None:
+    async def scenario(world: World) -> None:
+        plugin = FakePlugin(world, RESOURCE, "w0")
+        await plugin.start()
+        await world.clock.sleep(6)
+        await world.net.remove(f"{ROOT}/device-plugins/{plugin.socket}")
+        plugin.list(("w0", "Healthy"), ("w1", "Healthy"))
+        await world.clock.sleep(6)
+        assert world.node_counts(RESOURCE) == ("2", "2")
+        world.run_pod("p", limits={RESOURCE: "1"})
+        await world.clock.sleep(1)
+        assert world.phase("p") == "Running"
+
+    simulate(scenario)
+
+
+def test_a_list_over_four_mebibytes_ends_the_plugin() -> None:
+    async def scenario(world: World) -> None:
+        plugin = FakePlugin(world, RESOURCE, "w0")
+        await plugin.start()
+        await world.clock.sleep(6)
+        plugin.list(*((f"device-{index:030}", "Healthy") for index in range(90_000)))
+        await world.clock.sleep(6)
+        assert world.node_counts(RESOURCE) == ("1", "0")
+        assert any("ResourceExhausted desc = grpc: received message larger than max" in text for text in world.said)
+
+    simulate(scenario)
+
+
+def test_many_devices_are_a_quantity() -> None:
+    async def scenario(world: World) -> None:
+        await FakePlugin(world, RESOURCE, *map(str, range(20_000))).start()
+        await world.clock.sleep(6)
+        assert world.node_counts(RESOURCE) == ("20k", "20k")
 
     simulate(scenario)
