@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from regauge.base import InputError, Where
 from regauge.cdi import Host, NoHostDevice
@@ -53,9 +53,14 @@ def _check_list_size(description: Description, file: str) -> None:
         )
 
 
-def check_host(description: Description, host: Host, file: str) -> None:
-    """Raises `InputError` for the first device node that the host does not have."""
+def check_host(description: Description, host: Host, file: str, known: Container[str] = ()) -> None:
+    """Raises `InputError` for the first device node that the host does not have.
+
+    Devices in `known` are left out: one that was served before and is gone now is broken, and the others must be served.
+    """
     for device in description.devices:
+        if device.name in known:
+            continue
         for path, reason in missing_nodes(device, host):
             raise InputError(
                 f"the device node {path} is not on this host: {reason}",

@@ -29,7 +29,7 @@ HEALTH_TIMEOUT_S = 30
 HEALTH_RESEND_S = 10.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Asked:
     """One call that waits for its answer."""
 
@@ -61,9 +61,13 @@ class Claims:
         """Calls that wait for each other are carried out together: with one write of the checkpoint for all of them."""
         mine = _Asked(tuple(claims))
         self._asked.append(mine)
-        async with self._lock:
-            if mine.results is None:
-                await self._prepare_asked()
+        try:
+            async with self._lock:
+                if mine.results is None:
+                    await self._prepare_asked()
+        finally:
+            if mine in self._asked:  # given up
+                self._asked.remove(mine)
         assert mine.results is not None
         for ref in claims:
             self._report(ref, mine.results[ref.uid])

@@ -27,11 +27,9 @@ def in_slices(devices: Iterable[Device], driver: str, node: str, slices: Iterabl
     found: dict[str, str] = {}
     for slice_ in slices:
         spec = slice_.get("spec", {})
-        if spec.get("driver") == driver:
+        if spec.get("driver") == driver or spec.get("nodeName") != node:
             continue
         for other in spec.get("devices", []):
-            if node not in (spec.get("nodeName"), other.get("nodeName")):
-                continue
             for value in _values(other):
                 if value in wanted:
                     by = f"{spec.get('driver')} publishes it as {other.get('name')} (pool {spec['pool']['name']})"
@@ -83,7 +81,8 @@ class Neighbours:
         found = in_plugins(devices, description.resource, await self._allocatable())
         if self._kube is not None:
             try:
-                slices = (await self._kube.list(RESOURCE_SLICE)).items
+                selector = f"spec.nodeName={self._fleet.pool}"
+                slices = (await self._kube.list(RESOURCE_SLICE, field_selector=selector)).items
             except RegaugeError as error:
                 self._cannot_see("the slices of other drivers", str(error))
             else:

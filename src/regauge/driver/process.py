@@ -55,7 +55,9 @@ class Options:
 
 def load(path: str, files: Files, host: Host) -> Description:
     """The description in a file, checked by itself and beside the host. Raises `InputError`."""
-    return check(_read(path, files), path, host)
+    description = check(_read(path, files), path)
+    check_host(description, host, path)
+    return description
 
 
 def _read(path: str, files: Files) -> bytes:
@@ -67,8 +69,8 @@ def _read(path: str, files: Files) -> bytes:
         ) from None
 
 
-def check(data: bytes, path: str, host: Host) -> Description:
-    """The same from its content; `path` is only for messages."""
+def check(data: bytes, path: str) -> Description:
+    """The description from its content, checked by itself. `path` is only for messages. Raises `InputError`."""
     description = read_description(data, path)
     if description.device_kind not in KINDS:
         raise InputError(
@@ -77,7 +79,6 @@ def check(data: bytes, path: str, host: Host) -> Description:
             fix=f"one of {', '.join(KINDS)}",
         )
     check_devices(description, path)
-    check_host(description, host, path)
     return description
 
 
@@ -100,7 +101,7 @@ class Driver:
         self._clock = clock
         self._tell = tell
         self._config = _read(options.config, files)
-        self._described = check(self._config, options.config, options.host)
+        self._described = check(self._config, options.config)
         driver = self._described.driver
         self.fleet = Fleet(self._described, options.node_name)
         self._kind: DeviceKind = KINDS[self._described.device_kind](Surroundings(files, options.host))
@@ -123,7 +124,14 @@ class Driver:
 
     async def run(self) -> None:
         """Runs until it is cancelled. Raises `InputError` for what a user must mend (a socket in use, a bad path)."""
-        await self._start()
+        try:
+            await self._start()
+        except OSError as error:
+            raise InputError(
+                f"the driver cannot start: {error.strerror or error}",
+                where=Where(file=error.filename),
+                fix="check the directory, its permissions and the space on its disk",
+            ) from None
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow_health())
@@ -144,6 +152,7 @@ class Driver:
             self._files.make_directory(f"{self._options.kubelet_dir}/{directory}", 0o750)
         self._files.make_directory(self._plugin_dir, 0o750)
         gone = self._checkpoint.load(self._options.boot_id, self._tell)
+        check_host(self._described, self._options.host, self._options.config, self._checkpoint.record.owners)
         await self._describe(self._described)
         for claim in gone:
             problem = await self.claims.unprepare(claim.uid)
@@ -209,7 +218,9 @@ class Driver:
 
     async def _reload(self) -> None:
         try:
-            description = check(self._config, self._options.config, self._options.host)
+            description = check(self._config, self._options.config)
+            known = {device.name for device in self.fleet.description.devices}
+            check_host(description, self._options.host, self._options.config, known)
             _check_same(self._described, description, self._options.config)
         except InputError as error:
             self._tell(Notice("reload-refused", f"{error}; the description before stays", "error"))

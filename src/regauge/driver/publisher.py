@@ -145,6 +145,8 @@ class ApiPublisher:
                     generation = event.object.get("spec", {}).get("pool", {}).get("generation", 0)
                     if event.type == "DELETED" or generation != self._generation:
                         self._touched.set()
+            except Gone:
+                pass  # the changes since then are forgotten; the list has them
             except RegaugeError as error:
                 self._tell(Notice("watch-failed", f"slices are not watched: {error}", "warning", self._pool.driver))
                 pause_s = min(pause_s * 2, RETRY_LAST_S)
@@ -167,7 +169,11 @@ class FilePublisher:
         """Write, and again whenever the devices change. Runs until it is cancelled."""
         while True:
             seen = self._fleet.changed.version
-            self._publish()
+            try:
+                self._publish()
+            except OSError as error:
+                text = f"slices are not written: {error}; tried again at the next change"
+                self._tell(Notice("publish-failed", text, "error", self._path))
             await self._fleet.changed.wait(seen)
 
     def _publish(self) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from typing import Any
 
 import pytest
-from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, Node, description, device, run, settle
+from tests.unit.driver.fakes import CDI, CONFIG, DRIVER, FOUR, KUBELET, Node, description, device, run, settle
 
 from regauge.base import InputError
+from regauge.driver import Driver, Options
 from regauge.kube import ServerUnavailable
 from regauge.model.kinds import NODE, RESOURCE_SLICE
 from regauge.pluginapi import ClaimRef, Health
@@ -263,5 +265,56 @@ def test_a_node_that_is_not_there_is_said() -> None:
         node.kube.put(NODE, "n1", metadata={"uid": "late"})
         await node.clock.advance(31)
         assert node.kube.slices()[0]["metadata"]["ownerReferences"][0]["uid"] == "late"
+
+    run(scenario)
+
+
+def test_a_device_that_fell_off_does_not_keep_the_others_from_being_served_after_a_restart() -> None:
+    async def scenario(node: Node) -> None:
+        node.host.devices["/dev/gpu0"] = node.host.devices["/dev/null"]
+        text = FOUR.replace("/dev/null", "/dev/gpu0", 1)
+        node.describe(text.replace("/dev/gpu0", "/dev/none"))
+        with pytest.raises(
+            InputError, match="device gpu-0: deviceNodes: the device node /dev/none is not on this host"
+        ):
+            await node.start()
+        node.describe(text)
+        await node.start()
+        await node.kill()
+        del node.host.devices["/dev/gpu0"]
+        await node.start()
+        assert [(one.id, one.health) for one in node.kubelet.lists[-1]] == [
+            ("gpu-0", "Unhealthy"),
+            ("gpu-1", "Healthy"),
+        ]
+
+    run(scenario)
+
+
+def test_a_directory_too_long_for_sockets_is_said() -> None:
+    async def scenario(node: Node) -> None:
+        options = Options(CONFIG, "n1", node.host, "b", kubelet_dir="/" + "x" * 90, cdi_dir=CDI)
+        with pytest.raises(InputError, match=r"-reg\.sock|Linux allows 107"):
+            await Driver(options, node.net, node.kube, node.files, node.clock).run()
+
+    run(scenario)
+
+
+def test_a_directory_that_cannot_be_written_is_said() -> None:
+    class Forbidding:
+        def __init__(self, files: Any) -> None:
+            self._files = files
+
+        def write(self, path: str, data: bytes, mode: int = 0o644) -> None:
+            if path.startswith(CDI):
+                raise PermissionError(13, "Permission denied", path)
+            self._files.write(path, data, mode)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._files, name)
+
+    async def scenario(node: Node) -> None:
+        with pytest.raises(InputError, match=r"example.com-gpu.yaml: the driver cannot start: Permission denied"):
+            await node.start(Forbidding)
 
     run(scenario)
