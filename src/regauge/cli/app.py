@@ -5,15 +5,12 @@ Exit codes: 0 good, 1 the answer is no, 2 usage or input error, 3 trouble that m
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 
-import click
 import typer
 
-from regauge.base import RegaugeError
 from regauge.cli import assess, driver, examples, features, rehearse, version
+from regauge.cli.ending import in_words
 
 HELP = """Run accelerators on Kubernetes under Device Plugins and DRA, and move from one to the other with proof.
 
@@ -46,27 +43,9 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("version", version.command),
 )
 for _name, _command in _VERBS:
-    app.command(_name)(_command)
+    app.command(_name)(in_words(_command))
 
 
 def main() -> None:
     """The entry point of the `regauge` program."""
-    try:
-        app(standalone_mode=False)
-    except click.exceptions.Exit as exit_:
-        sys.exit(exit_.exit_code)
-    except click.exceptions.Abort:
-        print("regauge: stopped", file=sys.stderr)
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(2)
-    except RegaugeError as error:
-        print(f"regauge: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(0)
-    except KeyboardInterrupt:
-        print("regauge: stopped", file=sys.stderr)
-        sys.exit(130)
+    app()

@@ -28,7 +28,7 @@ SCHEMA = "regauge.assess/v1"
 def command(
     input_: Annotated[
         str | None,
-        typer.Argument(metavar="[INPUT]", help="Directory, file or - with a dump. Default: the current kube context."),
+        typer.Argument(metavar="INPUT", help="Directory, file or - with a dump. Default: the current kube context."),
     ] = None,
     output: Output = Format.table,
     kube_version: KubeVersion = None,

@@ -25,7 +25,7 @@ class RuntimeName(StrEnum):
 def command(
     input_: Annotated[
         str | None,
-        typer.Argument(metavar="[INPUT]", help="Directory, file or - with a dump. Default: the sample."),
+        typer.Argument(metavar="INPUT", help="Directory, file or - with a dump. Default: the sample."),
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Real sockets and processes (the default for the sample).")

@@ -12,9 +12,12 @@ from regauge.model.resource import Device, DeviceClass
 
 @dataclass(slots=True)
 class _Subject:
+    """A device that is asked about once: `readable` False says that no answer about it need be remembered."""
+
     driver: str
     view: Device
     prepared: object | None = None
+    readable: bool = False
 
 
 def device_matcher(rules: Rules) -> DeviceMatcher:

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -30,11 +30,12 @@ from regauge.kube.http import HttpClient
 from regauge.model import NodeReport, Rules
 from regauge.pluginapi.wire import WireNet
 from regauge.rehearsal.report import Mode
-from regauge.rehearsal.runs import RUN_VARIABLE, Leftover, run_directory
+from regauge.rehearsal.runs import RUN_VARIABLE, run_directory, told_of
 from regauge.rehearsal.world import TIMINGS, NodeFacts, Registrations, Seen, container_state, report_of, seen_in_log
 
 STOP_WITHIN_S = 5.0
 DRIVER_LOG_LINES = 20
+RESTARTS = 3
 
 
 class LiveWorld:
@@ -61,7 +62,9 @@ class LiveWorld:
         self._driver: asyncio.subprocess.Process | None = None
         self._driver_log: asyncio.Task[None] | None = None
         self._driver_said: list[str] = []
-        self.notes: tuple[str, ...] = ()
+        self._keeper: asyncio.Task[None] | None = None
+        self._gave_up = ""
+        self.notes: list[str] = []
 
     async def start(self, devices: bytes) -> None:
         """Everything up; the driver serves the description in `devices`."""
@@ -71,7 +74,25 @@ class LiveWorld:
         self.control.start()
         await self._server.start()
         await self._kubelet.start()
+        await self._run_driver()
+
+    async def _run_driver(self) -> None:
         await self._start_driver()
+        self._keeper = asyncio.create_task(self._keep_driver(), name="driver keeper")
+
+    async def _keep_driver(self) -> None:
+        """Start the driver again when it ends on its own, as a DaemonSet would, but not for ever."""
+        for left in range(RESTARTS, -1, -1):
+            assert self._driver is not None and self._driver_log is not None
+            code = await self._driver.wait()
+            await self._driver_log
+            said = "; ".join(self._driver_said[-3:]) or "nothing"
+            how = f"by signal {-code}" if code < 0 else f"with code {code}"
+            if not left:
+                self._gave_up = f"the driver ended {how} for the {RESTARTS + 1}th time; it said: {said}"
+                return
+            self.notes.append(f"the driver ended {how} and was started again; it had said: {said}")
+            await self._start_driver()
 
     async def _start_driver(self) -> None:
         directory = self._directory
@@ -109,9 +130,12 @@ class LiveWorld:
 
     async def restart_driver(self) -> None:
         await self._end_driver(signal.SIGKILL)
-        await self._start_driver()
+        await self._run_driver()
 
     async def _end_driver(self, number: signal.Signals) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
         if self._driver is None or self._driver_log is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -125,9 +149,8 @@ class LiveWorld:
 
     def check(self) -> None:
         self.control.check()
-        if self._driver is not None and self._driver.returncode is not None:
-            said = "; ".join(self._driver_said[-3:]) or "nothing"
-            raise TransientError(f"the driver ended with code {self._driver.returncode}; it said: {said}")
+        if self._gave_up:
+            raise TransientError(self._gave_up)
 
     async def stop(self) -> None:
         """End everything in order, whatever has failed."""
@@ -157,18 +180,9 @@ async def live_world(
     """A live world in a directory of its own; everything of it is gone afterwards."""
     with run_directory() as (directory, leftovers):
         world = LiveWorld(rules, directory, runtime, facts, node)
-        world.notes = tuple(_told(leftovers))
+        world.notes.extend(told_of(leftovers))
         try:
             await world.start(devices)
             yield world
         finally:
             await world.stop()
-
-
-def _told(leftovers: Sequence[Leftover]) -> list[str]:
-    return [
-        f"an earlier run had died and left {item.directory}"
-        + (f" and {len(item.pids)} processes" if item.pids else "")
-        + "; removed"
-        for item in leftovers
-    ]

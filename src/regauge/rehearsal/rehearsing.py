@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -21,12 +20,13 @@ from regauge.rehearsal.first_move import Outcome, first_move
 from regauge.rehearsal.live import live_world
 from regauge.rehearsal.nodes import DirectoryMachine, Machine, MemoryMachine, NodePlan, NodeWorld
 from regauge.rehearsal.report import Mode, Recorder, Report, Step
-from regauge.rehearsal.runs import run_directory
+from regauge.rehearsal.runs import run_directory, told_of
 from regauge.rehearsal.samples import ENV_PREFIX, NODE, facts_of, load_sample, sample_devices
+from regauge.rehearsal.stopping import run_live
 from regauge.rehearsal.world import TIMINGS
 
 EPOCH_S = 1_800_000_000.0
-LIMIT_S = 3600.0
+LIMIT_S = 86_400.0
 
 Listen = Callable[[str, Step | None], None]
 
@@ -56,7 +56,7 @@ def rehearse_sample(options: RehearsalOptions, listen: Listen) -> Report:
     found = rules(minor, parse_feature_gates(options.feature_gates or ""))
     if options.mode is Mode.SIMULATED:
         return run_virtual(lambda clock: _simulated(clock, found, options, listen), epoch_s=EPOCH_S, limit_s=LIMIT_S)
-    return asyncio.run(_live(found, options, listen))
+    return run_live(_live(found, options, listen))
 
 
 def rehearse_estate(place: str, options: RehearsalOptions, listen: Listen) -> Report:
@@ -64,7 +64,7 @@ def rehearse_estate(place: str, options: RehearsalOptions, listen: Listen) -> Re
     estate = load_estate(place)
     found = estate_rules(estate, options)
     if options.mode is Mode.LIVE:
-        return asyncio.run(_live_estate(estate, found, options, listen))
+        return run_live(_live_estate(estate, found, options, listen))
     return run_virtual(
         lambda clock: _estate(MemoryMachine, clock, estate, found, options, listen), epoch_s=EPOCH_S, limit_s=LIMIT_S
     )
@@ -79,13 +79,14 @@ def estate_rules(estate: Estate, options: RehearsalOptions) -> Rules:
 
 
 async def _live_estate(estate: Estate, rules_: Rules, options: RehearsalOptions, listen: Listen) -> Report:
-    with run_directory() as (directory, _):
+    with run_directory() as (directory, leftovers):
         numbers = count()
 
         def machine(_name: str) -> DirectoryMachine:
             return DirectoryMachine(directory / str(next(numbers)))
 
-        return await _estate(machine, RealClock(), estate, rules_, options, listen)
+        report = await _estate(machine, RealClock(), estate, rules_, options, listen)
+    return replace(report, notes=(*told_of(leftovers), *report.notes))
 
 
 async def _estate(
@@ -140,7 +141,7 @@ async def _live(rules_: Rules, options: RehearsalOptions, listen: Listen) -> Rep
     async with live_world(rules_, options.runtime, NODE, sample_devices(), facts) as world:
         recorder = Recorder(world.clock.monotonic_s, listen)
         outcome = await first_move(world, sample, recorder)
-        notes = world.notes
+        notes = tuple(world.notes)
     return _report(outcome, recorder, Mode.LIVE, rules_, options, notes)
 
 

@@ -12,7 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,3 +120,13 @@ def _end(pids: tuple[int, ...]) -> None:
         deadline = time.monotonic() + END_WAIT_S
         while any(process_start(pid) for pid in pids) and time.monotonic() < deadline:
             time.sleep(0.05)
+
+
+def told_of(leftovers: Iterable[Leftover]) -> tuple[str, ...]:
+    """What was removed, as notes for people."""
+    return tuple(
+        f"an earlier run had died and left {item.directory}"
+        + (f" and {len(item.pids)} processes" if item.pids else "")
+        + "; removed"
+        for item in leftovers
+    )
