@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from regauge.allocator.amounts import nano, read_quantity
 from regauge.allocator.nodes import parsed
 from regauge.allocator.usage import DeviceId, PoolId
-from regauge.model import Quantity
+from regauge.model import Quantity, Semver
 from regauge.model.core import Node
+from regauge.model.decimals import QuantityError
 from regauge.model.meta import NodeSelector
-from regauge.model.resource import Device, ResourceSlice
+from regauge.model.resource import Device, DeviceAttribute, QuantityText, ResourceSlice
+from regauge.model.semver import SemverError
 
 CounterKey = tuple[str, str]
 Label = tuple[str, str]
@@ -37,7 +39,18 @@ class Capacity:
 class DeviceEntry:
     """One device of one slice. `prepared` and `cells` are remembered answers of the CEL room; nothing else changes."""
 
-    __slots__ = ("_capacities", "cells", "consumes", "consumes_any", "multiple", "name", "prepared", "slice", "view")
+    __slots__ = (
+        "_capacities",
+        "_readable",
+        "cells",
+        "consumes",
+        "consumes_any",
+        "multiple",
+        "name",
+        "prepared",
+        "slice",
+        "view",
+    )
 
     def __init__(self, view: Device, slice: SliceEntry, consumes: tuple[tuple[CounterKey, int], ...]) -> None:
         self.view = view
@@ -49,6 +62,16 @@ class DeviceEntry:
         self.prepared: object | None = None
         self.cells: dict[object, bool | str] = {}
         self._capacities: dict[str, Capacity] | None = None
+        self._readable: bool | None = None
+
+    @property
+    def readable(self) -> bool:
+        """Whether every attribute is a single value that can be read, and every capacity a quantity."""
+        if self._readable is None:
+            self._readable = all(map(_single, self.view.attributes.values())) and all(
+                _is_quantity(item.value) for item in self.view.capacity.values()
+            )
+        return self._readable
 
     @property
     def id(self) -> DeviceId:
@@ -139,6 +162,31 @@ class SliceEntry:
 
     def _quantity(self, value: str | int | float) -> Quantity:
         return read_quantity(value, object=f"ResourceSlice {self.name}", field="counters")
+
+
+def _single(attribute: DeviceAttribute) -> bool:
+    if attribute.string_value is not None or attribute.int_value is not None or attribute.bool_value is not None:
+        several = attribute.int_values or attribute.bool_values or attribute.string_values or attribute.version_values
+        return several is None
+    return attribute.version_value is not None and _is_version(attribute.version_value)
+
+
+@lru_cache(maxsize=4096)
+def _is_version(text: str) -> bool:
+    try:
+        Semver.parse(text)
+    except SemverError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _is_quantity(value: QuantityText) -> bool:
+    try:
+        Quantity.from_document(value)
+    except QuantityError:
+        return False
+    return True
 
 
 def _capacities(entry: DeviceEntry) -> dict[str, Capacity]:
