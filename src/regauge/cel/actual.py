@@ -45,6 +45,7 @@ def cost_rule(function: str, overload: str, variant: Variant) -> Cost:
     return cost
 
 
+_DEEPEST: Final = 8
 _AFFIXES: Final = frozenset({"starts_with_string", "ends_with_string"})
 
 
@@ -63,16 +64,18 @@ def _traverse_result(overload: str, args: Args, result: object) -> int:
     return scaled(size_of(result), 2 * TEXT_FACTOR)
 
 
-def _elements(value: object) -> int:
-    """What going through a value and all that is in it costs."""
+def _elements(value: object, depth: int = 0) -> int:
+    """What going through a value and all that is in it costs. Beyond a depth that no text reaches it is 1."""
+    if depth > _DEEPEST:
+        return 1
     if isinstance(value, str):
         return int(len(value.encode("utf-8", "surrogatepass")) * TEXT_FACTOR)
     if isinstance(value, bytes):
         return int(len(value) * TEXT_FACTOR)
     if isinstance(value, tuple):
-        return sum(map(_elements, value))
+        return sum(_elements(item, depth + 1) for item in value)
     if isinstance(value, Map):
-        return sum(_elements(key) + _elements(value.find(key)[1]) for key in value)
+        return sum(_elements(key, depth + 1) + _elements(value.find(key)[1], depth + 1) for key in value)
     return 1
 
 

@@ -17,6 +17,10 @@ class BudgetExceeded(Exception):
     """The evaluation cost more than allowed; nothing absorbs that."""
 
 
+class TooMuch(BudgetExceeded):
+    """One operation is larger than this program does it."""
+
+
 def no_such_overload(function: str = "") -> EvaluationError:
     return EvaluationError(f"no such overload: {function}" if function else "no such overload")
 

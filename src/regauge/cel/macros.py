@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Final
 
 from regauge.cel.errors import SyntaxFault
@@ -12,6 +13,9 @@ ACCUMULATOR: Final = "@result"
 _UNUSED: Final = "#unused"
 _SORTED: Final = "@__sortBy_input__"
 _OVERWRITES: Final = "iteration variable overwrites accumulator variable"
+
+# Macros whose expansion has the target twice.
+COPYING: Final = frozenset({"optMap", "optFlatMap"})
 
 Args = tuple[Node, ...]
 Macro = Callable[[int, Node | None, Args], Node | None]
@@ -160,7 +164,7 @@ def _optional(wrap: bool) -> Macro:
         assert target is not None
         if not isinstance(args[0], Ident):
             raise SyntaxFault(f"{name}() variable name must be a simple identifier", args[0].offset)
-        value = Call(offset, "value", target, ())
+        value = Call(offset, "value", deepcopy(target), ())
         mapped: Node = _bound(offset, args[0].name, value, args[1])
         if wrap:
             mapped = _call(offset, "optional.of", mapped)

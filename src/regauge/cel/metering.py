@@ -44,18 +44,26 @@ def _values(frame: Frame, steps: Sequence[Step], patient: bool) -> tuple[list[ob
     return values, failed
 
 
-def metered_call(cost: Cost, implementation: Callable[..., object], steps: Sequence[Step], patient: bool) -> Step:
-    """A call that is charged, also when it or an argument fails, but not when arguments were left out."""
+def metered_call(
+    cost: Cost, implementation: Callable[..., object], steps: Sequence[Step], patient: bool, early: bool = True
+) -> Step:
+    """A call that is charged, also when it or an argument fails, but not when arguments were left out.
+
+    `early`: the charge does not depend on the result, so that what costs too much is not even begun.
+    """
 
     def run(frame: Frame) -> object:
         values, failed = _values(frame, steps, patient)
         result: object = failed
+        complete = len(values) == len(steps)
+        if complete and early:
+            frame[1].charge(cost(tuple(values), result))
         if failed is None:
             try:
                 result = implementation(*values)
             except EvaluationError as error:
                 failed = result = error
-        if len(values) == len(steps):
+        if complete and not early:
             frame[1].charge(cost(tuple(values), result))
         if failed is not None:
             raise failed

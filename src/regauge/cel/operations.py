@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from regauge.cel.errors import EvaluationError, no_such_overload
+from regauge.cel.errors import BudgetExceeded, EvaluationError, no_such_overload
 from regauge.cel.values import Map, Optional, compare, equal, map_key
 
 Frame = list[Any]
@@ -38,6 +38,8 @@ def constant_call(implementation: Callable[..., object], values: Sequence[object
         value = implementation(*values)
     except EvaluationError as error:
         return raising(error.text)
+    except BudgetExceeded:
+        return lambda frame: implementation(*values)
     return lambda frame: value
 
 

@@ -7,12 +7,14 @@ from typing import Final
 
 from regauge.cel.errors import SyntaxFault
 from regauge.cel.lexer import Token, bytes_value, text_value, tokens
-from regauge.cel.macros import expand
+from regauge.cel.macros import COPYING, expand
 from regauge.cel.syntax import Call, Entry, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
 from regauge.cel.values import Uint
 
 MAX_CODE_POINTS: Final = 100_000
 MAX_DEPTH: Final = 250
+MAX_WEIGHT: Final = 100_000
+MAX_COPIED: Final = 4_000
 
 _FRAMES: Final = 12_000
 _SHALLOW_TOKENS: Final = 80
@@ -104,11 +106,17 @@ class _Parser:
         return self.nest(node, 1, parts)
 
     def nest(self, node: Node, levels: int, parts: tuple[Node, ...]) -> Node:
+        node.weight = 1 + sum(part.weight for part in parts)
+        if node.weight > MAX_WEIGHT:
+            raise self.too_heavy()
         depth = max((part.depth for part in parts), default=0) + levels
         if depth > MAX_DEPTH:
             raise SyntaxFault("max recursion depth exceeded", -1)
         node.depth = depth
         return node
+
+    def too_heavy(self) -> SyntaxFault:
+        return SyntaxFault(f"unsupported: the expression expands to more than {MAX_WEIGHT} operations", -1)
 
     # -- rules
 
@@ -237,8 +245,11 @@ class _Parser:
             return self.deeper(Select(dot.offset, node, name_text), node)
         opening = self.take()
         args = self.arguments(")")
+        repeated = (node,) if name_text in COPYING else ()
+        if repeated and node.weight > MAX_COPIED:
+            raise self.too_heavy()
         call = expand(opening.offset, name_text, node, args)
-        return self.deeper(call or Call(opening.offset, name_text, node, args), node, *args)
+        return self.deeper(call or Call(opening.offset, name_text, node, args), node, *repeated, *args)
 
     def field(self) -> str:
         token = self.take()

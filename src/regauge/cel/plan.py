@@ -50,6 +50,7 @@ _OPERATORS: Final = ("_+_", "_-_", "_*_", "_/_", "_%_", "-_", "_<_", "_<=_", "_>
 _COMPARISONS: Final = ("isGreaterThan", "isLessThan", "compareTo", "add", "sub")
 # Functions that dispatch by themselves: one implementation for all overloads, as upstream has it.
 _SELF_CHECKED: Final = frozenset({*_OPERATORS, "size", "sort", "@sortByAssociatedKeys", "flatten", *_COMPARISONS})
+_BY_RESULT: Final = frozenset({"join", "slice", "reverse", "lists.range"})
 _ORDERS: Final = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
 _SET_ELEMENTS: Final = frozenset({bool, int, Uint, float, str})
 _REGEX_CALLS: Final = frozenset({"matches", "find", "findAll"})
@@ -248,7 +249,15 @@ class _Planner:
         steps = [arg.step for arg in args]
         if self.metered:
             cost = cost_rule(function, overload, self.variant)
-            return Planned(metered_call(cost, implementation, steps, patient=len(steps) < 3 and not optimized))
+            return Planned(
+                metered_call(
+                    cost,
+                    implementation,
+                    steps,
+                    patient=len(steps) < 3 and not optimized,
+                    early=function not in _BY_RESULT,
+                )
+            )
         if constant:
             return Planned(constant_call(implementation, values))
         if function in _ORDERS:

@@ -82,6 +82,8 @@ class Program:
             value = plan.step([device, None, *plan.locals])
         except EvaluationError as error:
             return EvalError(error.text)
+        except BudgetExceeded as error:
+            return EvalError(str(error), over_budget=True)
         return value if value is True or value is False else _not_bool(value)
 
     def measure(self, device: Device, budget: int = MAX_COST) -> Evaluation:

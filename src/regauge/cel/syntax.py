@@ -1,6 +1,7 @@
 """The tree of an expression. The parser makes it, the checker writes `type` and `overloads` into it.
 
-`offset` is the place in code points that error messages point to; `depth` counts nested operations for the parser.
+`offset` is the place in code points that error messages point to; `depth` and `weight` count
+nested and all operations for the parser.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class Node:
     offset: int
     type: Type | None = field(default=None, init=False)
     depth: int = field(default=0, init=False)
+    weight: int = field(default=1, init=False)
 
     def children(self) -> tuple[Node, ...]:
         return ()

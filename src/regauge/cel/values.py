@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from regauge.cel import types
-from regauge.cel.errors import EvaluationError, no_such_overload
+from regauge.cel.errors import EvaluationError, TooMuch, no_such_overload
 from regauge.cel.types import Type
 from regauge.model.quantity import Quantity
 from regauge.model.semver import Semver
+
+MAX_COMPARED: Final = 200_000
+MAX_ELEMENTS: Final = 1_000_000
+MAX_TEXT: Final = 16 << 20
 
 
 class Uint(int):
@@ -146,9 +150,11 @@ EMPTY_MAP: Final = Map({})
 
 
 def map_key(key: object) -> object:
-    """What distinguishes keys: class and value. Text and int stand for themselves."""
+    """What distinguishes keys: class and value, for lists and maps the object. Text and int stand for themselves."""
     kind = type(key)
-    return key if kind is str or kind is int else (kind, key)
+    if kind is str or kind is int:
+        return key
+    return (kind, id(key)) if kind is tuple or kind in MAPS or kind is Optional else (kind, key)
 
 
 def _other_keys(key: object) -> tuple[object, ...]:
@@ -216,6 +222,20 @@ def type_name(value: object) -> str:
     return TYPES[type(value)].runtime_name
 
 
+class _Fuel:
+    """How many more parts of lists and maps may be compared: shared parts can make a small value endless."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_COMPARED
+
+    def burn(self, parts: int) -> None:
+        self.left -= parts + 1
+        if self.left < 0:
+            raise TooMuch(f"unsupported: comparison of more than {MAX_COMPARED} values")
+
+
 def equal(left: object, right: object) -> bool:
     """CEL's equality. Raises `EvaluationError` where upstream's answer is an error."""
     if left is None or right is None:
@@ -223,7 +243,7 @@ def equal(left: object, right: object) -> bool:
     return equal_values(left, right)
 
 
-def equal_values(left: object, right: object) -> bool:
+def equal_values(left: object, right: object, fuel: _Fuel | None = None) -> bool:
     """Equality as the left value's class decides."""
     mine, theirs = type(left), type(right)
     if mine in NUMBERS:
@@ -231,11 +251,11 @@ def equal_values(left: object, right: object) -> bool:
             return theirs in NUMBERS and float(left) == float(right)  # type: ignore[arg-type]
         return theirs in NUMBERS and left == right
     if mine is tuple:
-        return theirs is tuple and _equal_lists(left, right)  # type: ignore[arg-type]
+        return theirs is tuple and _equal_lists(left, right, fuel or _Fuel())  # type: ignore[arg-type]
     if mine in MAPS:
-        return theirs in MAPS and _equal_maps(left, right)  # type: ignore[arg-type]
+        return theirs in MAPS and _equal_maps(left, right, fuel or _Fuel())  # type: ignore[arg-type]
     if mine is Optional:
-        return theirs is Optional and _equal_optionals(left, right)  # type: ignore[arg-type]
+        return theirs is Optional and _equal_optionals(left, right, fuel or _Fuel())  # type: ignore[arg-type]
     if mine in _STRICT:
         if theirs is not _STRICT[mine]:
             raise no_such_overload()
@@ -276,10 +296,12 @@ def _same_name(left: Format, right: Format) -> bool:
 _STRICT_EQUAL: Final[Mapping[type, Callable[..., bool]]] = {Url: _same_text, Format: _same_name}
 
 
-def absorbed_equal(left: object, right: object) -> bool:
+def _absorbed_equal(left: object, right: object, fuel: _Fuel) -> bool:
     """Equality of parts of lists and maps: an error does not make them different."""
+    if left is None or right is None:
+        return left is None and right is None
     try:
-        return equal(left, right)
+        return equal_values(left, right, fuel)
     except EvaluationError:
         return True
 
@@ -292,24 +314,29 @@ def surely_equal(left: object, right: object) -> bool:
         return False
 
 
-def _equal_lists(left: tuple[object, ...], right: tuple[object, ...]) -> bool:
-    return len(left) == len(right) and all(map(absorbed_equal, left, right))
-
-
-def _equal_maps(left: Map, right: Map) -> bool:
+def _equal_lists(left: tuple[object, ...], right: tuple[object, ...], fuel: _Fuel) -> bool:
     if len(left) != len(right):
         return False
+    fuel.burn(len(left))
+    return all(_absorbed_equal(mine, theirs, fuel) for mine, theirs in zip(left, right))
+
+
+def _equal_maps(left: Map, right: Map, fuel: _Fuel) -> bool:
+    if len(left) != len(right):
+        return False
+    fuel.burn(len(left))
     for key in left:
         present, value = right.find(key)
-        if not present or not absorbed_equal(left.find(key)[1], value):
+        if not present or not _absorbed_equal(left.find(key)[1], value, fuel):
             return False
     return True
 
 
-def _equal_optionals(left: Optional, right: Optional) -> bool:
+def _equal_optionals(left: Optional, right: Optional, fuel: _Fuel) -> bool:
     if not left.present or not right.present:
         return left.present == right.present
-    return equal_values(left.value, right.value)
+    fuel.burn(1)
+    return equal_values(left.value, right.value, fuel)
 
 
 def compare(left: object, right: object) -> int:
@@ -329,6 +356,18 @@ def compare(left: object, right: object) -> int:
 
 _ORDERED: Final = frozenset({bool, str, bytes, Timestamp, Duration})
 COMPARABLE: Final = _ORDERED | NUMBERS
+
+
+def bounded_text(size: int) -> None:
+    """Raise `TooMuch` for a text that would be longer than this program makes them."""
+    if size > MAX_TEXT:
+        raise TooMuch(f"unsupported: text of more than {MAX_TEXT} characters")
+
+
+def bounded_list(size: int) -> None:
+    """Raise `TooMuch` for a list that would be longer than this program makes them."""
+    if size > MAX_ELEMENTS:
+        raise TooMuch(f"unsupported: list of more than {MAX_ELEMENTS} elements")
 
 
 def size_of(value: object) -> int:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from regauge.cel.errors import EvaluationError, no_such_overload
 from regauge.cel.library.conversions import to_string
 from regauge.cel.types import Type
-from regauge.cel.values import MAPS, Duration, Map, Timestamp, Uint, type_name
+from regauge.cel.values import MAPS, Duration, Map, Timestamp, Uint, bounded_text, type_name
 from regauge.model.quoting import go_quote
 
 DEFAULT_PRECISION: Final = 6
@@ -73,12 +73,14 @@ def _format(template: object, args: object) -> str:
     if type(template) is not str or type(args) is not tuple:
         raise no_such_overload()
     out: list[str] = []
-    used = 0
+    used = size = 0
     for piece in parse_template(template):
         if isinstance(piece, Clause):
             if used >= len(args):
                 raise EvaluationError(f"index {used} out of range")
             out.append(_clause(piece, args[used]))
+            size += len(out[-1])
+            bounded_text(size)
             used += 1
         else:
             out.append(piece)
@@ -174,7 +176,13 @@ def _literal(value: object) -> str:
     if isinstance(value, Map):
         return _map_literal(value)
     if type(value) is tuple:
-        return "[" + ", ".join(map(_literal, value)) + "]"
+        parts: list[str] = []
+        size = 0
+        for item in value:
+            parts.append(_literal(item))
+            size += len(parts[-1]) + 2
+            bounded_text(size)
+        return "[" + ", ".join(parts) + "]"
     if isinstance(value, str):
         return go_quote(value)
     if isinstance(value, bytes):

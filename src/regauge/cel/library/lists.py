@@ -10,11 +10,12 @@ from regauge.cel.errors import EvaluationError, no_such_overload
 from regauge.cel.values import (
     COMPARABLE,
     Optional,
+    bounded_list,
     compare,
     surely_equal,
 )
 
-MAX_RANGE = 1_000_000
+_DEEPEST = 250
 _FEW = 48
 NONE = Optional(False)
 List = tuple[object, ...]
@@ -80,9 +81,10 @@ def _flatten(items: object, *depth: object) -> List:
     if levels < 0:
         raise EvaluationError("level must be non-negative")
     flat = _list(items)
-    for _ in range(min(levels, 250)):
+    for _ in range(min(levels, _DEEPEST)):
         if not any(type(item) is tuple for item in flat):
             break
+        bounded_list(sum(len(item) if type(item) is tuple else 1 for item in flat))
         flat = tuple(inner for item in flat for inner in (item if type(item) is tuple else (item,)))
     return flat
 
@@ -91,8 +93,7 @@ def _range(count: object) -> List:
     number = _int(count)
     if number < 0:
         raise EvaluationError(f"lists.range: size must be non-negative, got {number}")
-    if number > MAX_RANGE:
-        raise EvaluationError(f"unsupported: lists.range of more than {MAX_RANGE}")
+    bounded_list(number)
     return tuple(range(number))
 
 

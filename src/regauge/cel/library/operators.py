@@ -15,6 +15,8 @@ from regauge.cel.values import (
     Map,
     Timestamp,
     Uint,
+    bounded_list,
+    bounded_text,
     compare,
     surely_equal,
 )
@@ -43,7 +45,10 @@ def add(left: object, right: object) -> object:
     if kind is type(right):
         if kind is int:
             return checked_int(left + right)  # type: ignore[operator]
-        if kind is str or kind is tuple or kind is float or kind is bytes:
+        if kind is float:
+            return left + right  # type: ignore[operator]
+        if kind is str or kind is tuple or kind is bytes:
+            (bounded_list if kind is tuple else bounded_text)(len(left) + len(right))  # type: ignore[arg-type]
             return left + right  # type: ignore[operator]
         if kind is Uint:
             return checked_uint(int(left) + int(right))  # type: ignore[call-overload]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from regauge.cel.errors import EvaluationError, no_such_overload
 from regauge.cel.library.lists import index_of, last_index_of, reverse
-from regauge.cel.values import MAPS
+from regauge.cel.values import MAPS, bounded_text
 
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -105,8 +105,12 @@ def _upper(text: object) -> str:
 
 
 def _replace(text: object, old: object, new: object, *limit: object) -> str:
-    count = _number(limit[0]) if limit else -1
-    return _text(text).replace(_text(old), _text(new), max(count, -1))
+    count = max(_number(limit[0]) if limit else -1, -1)
+    string, before, after = _text(text), _text(old), _text(new)
+    found = string.count(before)
+    growth = (found if count < 0 else min(count, found)) * (len(after) - len(before))
+    bounded_text(len(string) + growth)
+    return string.replace(before, after, count)
 
 
 def _split(text: object, separator: object, *limit: object) -> tuple[str, ...]:
@@ -143,6 +147,7 @@ def _join(parts: object, *separator: object) -> str:
     for part in parts:
         if type(part) is not str:
             raise EvaluationError(f"join: invalid input: {part}")
+    bounded_text(sum(map(len, parts)) + len(between) * len(parts))
     return between.join(parts)
 
 
