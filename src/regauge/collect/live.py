@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 
 from regauge.base import Where
 from regauge.collect.estate import Estate, Skipped
-from regauge.kube import Forbidden, KubeClient, NotFound
+from regauge.kube import Forbidden, KubeClient, NotFound, ObjectList
 from regauge.model import Document, Kind, Snapshot
 from regauge.model.kinds import (
     CRON_JOB,
@@ -51,6 +53,15 @@ LIVE_KINDS: tuple[Kind, ...] = (
 )
 
 
+async def _list_newest(client: KubeClient, kind: Kind, namespace: str) -> tuple[Kind, ObjectList]:
+    """The objects of a kind in the newest version that is served. Raises `NotFound` when none is."""
+    *newer, oldest = (replace(kind, version=version) for version in (kind.version, *kind.others))
+    for served in newer:
+        with contextlib.suppress(NotFound):
+            return served, await client.list(served, namespace)
+    return oldest, await client.list(oldest, namespace)
+
+
 async def collect_live(
     client: KubeClient, namespace: str = "", progress: Callable[[str], None] = lambda _: None
 ) -> Estate:
@@ -66,7 +77,7 @@ async def collect_live(
         progress(kind.plural)
         scope = namespace if kind.namespaced else ""
         try:
-            found = await client.list(kind, scope)
+            kind, found = await _list_newest(client, kind, scope)
         except Forbidden as error:
             where = f" in namespace {scope}" if scope else " in the whole cluster"
             skipped.append(
@@ -74,7 +85,7 @@ async def collect_live(
             )
             continue
         except NotFound:
-            skipped.append(Skipped(kind.resource, f"{kind.api_version} {kind.kind} is not served by this cluster"))
+            skipped.append(Skipped(kind.resource, f"no version of {kind.kind} is served by this cluster"))
             continue
         for item in found.items:
             object_ = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
