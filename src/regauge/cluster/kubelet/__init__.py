@@ -6,7 +6,8 @@ Held against recordings of the kubelet of 1.36. It differs on purpose in these p
   names; where it adds chance to a delay, one value in the middle is used (`Timings`).
 - A change of a device's health wakes the pod that holds it; upstream looks the pod up by device id alone and can find the
   holder of another resource's device with the same id.
-- A claim that is prepared again has its devices replaced; upstream appends them, and lists them twice in the pod resources API.
+- A claim that is prepared again has its devices replaced; upstream appends them and lists them twice in the pod resources
+  API.
 - A stopped plugin's error names the resource; upstream prints a Go structure.
 - A kubelet that reads a claim just bound is never refused by the node authorizer, as upstream sometimes is under load.
 

@@ -2,7 +2,7 @@
 
 The root file system is an empty directory into which the host's programs and libraries are mounted read-only: there are no
 images. The network is the host's. Needs root. Cgroups are used where the low-level runtime can make them, so that device
-permissions are kept; where it cannot, `cgroups=False` runs without, and device permissions are then not kept.
+permissions are kept; where it cannot, crun runs without them (`cgroups=False`), and device permissions are then not kept.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ class OciRuntime:
                 "the oci runtime makes namespaces and device nodes and needs root",
                 fix="run as root, or take the process runtime",
             )
+        if not options.cgroups and not options.program.endswith("crun"):
+            raise InputError(
+                f"{options.program} cannot run containers without cgroups", fix="take crun, or leave cgroups on"
+            )
         self._clock = clock
         self._host = host
         self._options = options
@@ -68,6 +72,8 @@ class OciRuntime:
         now_s = self._clock.now_s()
         id_ = container_id(request, now_s)
         spec = create_spec(request, id_, self._cdi.read, self._host, _base(id_, self._options.cgroups))
+        if not self._options.cgroups:
+            spec["linux"].pop("resources", None)
         spec["process"]["env"] = _with_path(spec["process"].get("env", []))
         spec["process"].setdefault("cwd", "/")
         spec["process"]["args"] = [*_dies_with_its_monitor(), *spec["process"]["args"]]
@@ -129,7 +135,7 @@ class OciRuntime:
     def _command(self, place: str, id_: str) -> list[str]:
         options = self._options
         keyring = ["--no-new-keyring"]
-        cgroups = [] if options.cgroups else ["--cgroup-manager=disabled"] if "crun" in options.program else []
+        cgroups = [] if options.cgroups else ["--cgroup-manager=disabled"]
         return [options.program, "--root", self._root, *cgroups, "run", *keyring, "--bundle", place, id_]
 
     async def _delete(self, id_: str) -> None:
