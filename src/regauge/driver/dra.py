@@ -104,6 +104,11 @@ class Claims:
         async with self._lock:
             return await self._unprepare(uid)
 
+    async def drained(self) -> None:
+        """Come back when no call is being carried out."""
+        async with self._lock:
+            return
+
     async def _read(self, ref: ClaimRef) -> Object | Refusal | None:
         """The claim from the API server; None when what is prepared for it already will do."""
         known = self.prepared.get(ref.uid)

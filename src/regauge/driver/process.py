@@ -34,6 +34,7 @@ from regauge.pluginapi import PluginNet
 
 HEALTH_PERIOD_S = 2.0
 RELOAD_PERIOD_S = 2.0
+DRAIN_S = 5.0
 WITHDRAWAL_S = 5.0  # how long the slower readers of a list or of slices may take to see that a device is gone
 
 
@@ -286,9 +287,16 @@ class Driver:
         await self._first_device(Stack.DRA)
         registration = DRARegistration(self._described.driver, self._options.kubelet_dir, self._net, self._tell)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(registration.run(self.claims, HealthReports(self.fleet, self._clock)))
+            tasks.create_task(registration.run(self.claims, HealthReports(self.fleet, self._clock), self._drained))
             if self._publisher is not None:
                 tasks.create_task(self._publisher.run())
+
+    async def _drained(self) -> None:
+        """Let calls that are being carried out end, if they are quick about it."""
+        waits = [asyncio.ensure_future(wait) for wait in (self.claims.drained(), self._clock.sleep(DRAIN_S))]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
 
 
 def _check_same(old: Description, new: Description, file: str) -> None:

@@ -7,6 +7,7 @@ sockets of DRA drivers stay and are found again by the kubelet itself.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Awaitable, Callable
 
 from regauge.base import Clock
 from regauge.driver.device_plugin import Plugin
@@ -132,14 +133,16 @@ class DRARegistration:
         self.endpoint = f"{kubelet_dir}/plugins/{driver}/dra.sock"
         self.registry = f"{kubelet_dir}/plugins_registry/{driver}-reg.sock"
 
-    async def run(self, dra: DRAPlugin, health: DRAHealth) -> None:
-        """Serve until it is cancelled. The registry socket goes first, so that no kubelet finds a driver half gone.
+    async def run(self, dra: DRAPlugin, health: DRAHealth, drained: Callable[[], Awaitable[None]]) -> None:
+        """Serve until it is cancelled. The registry socket goes first, so that no kubelet finds a driver half gone, then
+        calls that are being carried out end (`drained`): a call cut off costs its pod a minute.
 
         A registry socket that somebody removes is made again; one that a dead process left is replaced.
         """
         async with contextlib.AsyncExitStack() as stack:
             served = await self._net.serve(self.endpoint, Services(dra=dra, health=health))
             stack.push_async_callback(served.stop)
+            stack.push_async_callback(drained)
             registry = _Registry(self._net, self.registry, Services(plugin_registration=self))
             stack.push_async_callback(registry.stop)
             directory, _, name = self.registry.rpartition("/")

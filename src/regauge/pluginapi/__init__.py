@@ -1,6 +1,6 @@
 """The kubelet's plugin APIs: the port between kubelet and plugins, and its messages. This face is pure.
 
-`pluginapi.wire` (gRPC over unix sockets) and `pluginapi.memory` (in one process) are imported by name.
+`regauge.pluginapi.wire` (gRPC over unix sockets) and `regauge.pluginapi.memory` (in one process) are imported by name.
 """
 
 from regauge.pluginapi.calls import RECEIVE_LIMIT_BYTES

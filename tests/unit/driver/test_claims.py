@@ -362,3 +362,30 @@ def test_a_call_that_is_given_up_does_not_take_those_behind_it_along() -> None:
         assert (await dra.node_prepare_resources(refs))["uid-one"].error == ""
 
     run(scenario)
+
+
+def test_a_stop_lets_a_running_call_end() -> None:
+    async def scenario(node: Node) -> None:
+        await node.start()
+        assert node.kube is not None
+        dra = await node.kubelet.dra()
+        ref = node.claim("c", "gpu-2")
+        gate = asyncio.Event()
+        get = node.kube.get
+
+        async def slow(*arguments: Any) -> Any:
+            await gate.wait()
+            return await get(*arguments)
+
+        node.kube.get = slow  # type: ignore[method-assign]
+        call = asyncio.ensure_future(dra.node_prepare_resources([ref]))
+        await settle()
+        stopping = asyncio.ensure_future(node.stop())
+        await settle()
+        assert not stopping.done()
+        assert f"{DRIVER}-reg.sock" not in await anext(node.net.watch(f"{KUBELET}/plugins_registry"))
+        gate.set()
+        assert (await call)["uid-c"].error == ""
+        await stopping
+
+    run(scenario)
