@@ -7,7 +7,6 @@ Relative paths are relative to the file that names them. Source: client-go tools
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -161,7 +160,11 @@ def _connection(merged: dict[str, Any], name: str) -> Connection:
     if context.get("user"):
         user, path = _find(merged, "users", str(context["user"]), f"context {name}")
     if not cluster.get("server"):
-        raise InputError("the cluster has no server", where=Where(file=cluster_path, object=str(context["cluster"])))
+        raise InputError(
+            "the cluster has no server",
+            where=Where(file=cluster_path, object=str(context["cluster"])),
+            fix="give it a server",
+        )
     return Connection(
         server=str(cluster["server"]).rstrip("/"),
         namespace=str(context.get("namespace") or "default"),
@@ -199,7 +202,7 @@ def _pem(entry: dict[str, Any], field_: str, path: str) -> str:
     if data:
         try:
             return base64.b64decode(str(data), validate=False).decode()
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             place = Where(file=path, field=f"{field_}-data")
             raise InputError("this is not base64 of PEM text", where=place, fix="correct it") from None
     if not entry.get(field_):

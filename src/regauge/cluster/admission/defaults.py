@@ -23,13 +23,13 @@ def defaulted(kind: Kind, object_: Object, now: str) -> Object:
     new = with_defaults(object_)
     if kind.plural == "priorityclasses":
         return _filled({**new, "value": new.get("value") or 0}, {"preemptionPolicy": "PreemptLowerPriority"})
+    if kind.plural == "nodes" and isinstance(new.get("status"), dict) and new["status"].get("capacity"):
+        return {**new, "status": _filled(new["status"], {"allocatable": new["status"]["capacity"]})}
     spec = new.get("spec")
     if not isinstance(spec, dict):
         return new
     if kind.group == "resource.k8s.io":
         return _with_result_tolerations({**new, "spec": _dated(kind.plural, spec, now)})
-    if kind.plural == "nodes" and isinstance(new.get("status"), dict) and new["status"].get("capacity"):
-        return {**new, "status": _filled(new["status"], {"allocatable": new["status"]["capacity"]})}
     if kind.plural == "pods":
         return {**new, "spec": pod_spec(spec)}
     if kind.plural in _TEMPLATE_KINDS:
