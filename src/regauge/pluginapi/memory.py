@@ -44,8 +44,8 @@ class MemoryNet:
     def __init__(self, owner: str = "") -> None:
         self.owner = owner
         self._board = _Board()
-        self._served: list[MemoryServed] = []
-        self._channels: list[MemoryChannel] = []
+        self._served: dict[MemoryServed, None] = {}
+        self._channels: dict[MemoryChannel, None] = {}
 
     def process(self, owner: str) -> MemoryNet:
         """The same net as another process sees it. `owner` is its name in messages."""
@@ -55,12 +55,10 @@ class MemoryNet:
 
     def kill(self) -> None:
         """The process dies: its servers stop answering and leave their addresses behind, its connections close."""
-        for served in self._served:
+        for served in tuple(self._served):
             served.die()
-        for channel in self._channels:
+        for channel in tuple(self._channels):
             channel.abandon()
-        self._served.clear()
-        self._channels.clear()
 
     async def serve(self, address: str, services: Services) -> MemoryServed:
         try:
@@ -71,7 +69,8 @@ class MemoryNet:
         if there is not None and there.alive:
             raise in_use(address, there.owner)
         served = MemoryServed(self._board, address, self.owner, services)
-        self._served.append(served)
+        self._served[served] = None
+        served.gone.add_done_callback(lambda _: self._served.pop(served, None))
         self._board.names[address] = served
         self._board.tell()
         return served
@@ -79,7 +78,8 @@ class MemoryNet:
     async def connect(self, address: str, timeout_s: float = 10.0) -> MemoryChannel:
         channel = MemoryChannel(self._board, address)
         channel.find_server()
-        self._channels.append(channel)
+        self._channels[channel] = None
+        channel.closed.add_done_callback(lambda _: self._channels.pop(channel, None))
         return channel
 
     async def watch(self, directory: str) -> AsyncIterator[Mapping[str, int]]:
@@ -157,11 +157,11 @@ class MemoryChannel(Clients):
         self._board = board
         self._address = address
         self._server: MemoryServed | None = None
-        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def find_server(self) -> MemoryServed:
         """Whoever answers now. Raises `RpcError`."""
-        if self._closed.done():
+        if self.closed.done():
             raise _closing()
         if self._server is None or not self._server.alive:
             there = self._board.names.get(self._address)
@@ -188,7 +188,7 @@ class MemoryChannel(Clients):
         task = server.start(pipe.fill(getattr(self._answerer(server, service), method)()))
         try:
             while True:
-                while not pipe.items and not task.done() and server.alive and not self._closed.done():
+                while not pipe.items and not task.done() and server.alive and not self.closed.done():
                     await self._wait(server, task, pipe.changed)
                 if not pipe.items:
                     self._result(server, task)
@@ -200,16 +200,16 @@ class MemoryChannel(Clients):
             task.cancel()
 
     async def wait_lost(self) -> None:
-        if self._server is not None and self._server.alive and not self._closed.done():
-            await asyncio.wait({self._server.gone, self._closed}, return_when=asyncio.FIRST_COMPLETED)
+        if self._server is not None and self._server.alive and not self.closed.done():
+            await asyncio.wait({self._server.gone, self.closed}, return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
         self.abandon()
 
     def abandon(self) -> None:
         """Close, and end what is open."""
-        if not self._closed.done():
-            self._closed.set_result(None)
+        if not self.closed.done():
+            self.closed.set_result(None)
 
     def _answerer(self, server: MemoryServed, service: str) -> object:
         who = server.services.get(service)
@@ -218,10 +218,10 @@ class MemoryChannel(Clients):
         return who
 
     async def _wait(self, server: MemoryServed, *others: asyncio.Future[Any]) -> None:
-        await asyncio.wait({server.gone, self._closed, *others}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({server.gone, self.closed, *others}, return_when=asyncio.FIRST_COMPLETED)
 
     def _result(self, server: MemoryServed, task: asyncio.Task[Any]) -> Any:
-        if self._closed.done():
+        if self.closed.done():
             raise _closing()
         if not server.alive:
             raise lost()
