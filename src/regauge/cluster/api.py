@@ -128,6 +128,14 @@ class Api:
         read = canonical_quantities(kind, decoded(kind, object_).object)
         return defaulted(kind, self._state.admission.prepared(kind, read, old), self._state.now())
 
+    def restore(self, kind: Kind, object_: Object) -> Object:
+        """Put an object as a backup has it, uid and status kept: read and defaulted as at every write, but not admitted.
+
+        Raises `ApiError` 400 for a value of the wrong type.
+        """
+        read = canonical_quantities(kind, decoded(kind, object_).object)
+        return self._store.put(kind, self._key_of(kind, read), defaulted(kind, read, self._state.now()))
+
     def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         new = self._incoming(kind, object_, namespace)
         name = new["metadata"].get("name", "")

@@ -5,9 +5,24 @@ Every difference is written down in differences.toml with its reason; a new one 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from tests.unit.cluster.conftest import Plane, in_virtual_time
 from tests.unit.cluster.semantics import semantic_differences
-from tests.unit.cluster.vectors import known_differences, rows, server_with_fixture, validation_differences
+from tests.unit.cluster.vectors import (
+    clean,
+    inventory,
+    known_differences,
+    rows,
+    same,
+    send,
+    server_with_fixture,
+    validation_differences,
+)
+
+from regauge.features import rules
+from regauge.model.kinds import RESOURCE_CLAIM
 
 
 def told(found: dict[str, str], known: dict[str, str]) -> str:
@@ -28,6 +43,76 @@ def test_scripts_of_calls_are_answered_as_the_real_server_does() -> None:
     found, steps = semantic_differences()
     assert steps > 250
     assert told(found, known_differences("semantics")) == ""
+
+
+GATES = {
+    "all": {"DRAListTypeAttributes": True, "DRANodeAllocatableResources": True, "DRADeviceTaintRules": True},
+    "off": dict.fromkeys(
+        (
+            "DRADeviceTaints",
+            "DRAPartitionableDevices",
+            "DRAConsumableCapacity",
+            "DRADeviceBindingConditions",
+            "DRAExtendedResource",
+            "DRAResourceClaimDeviceStatus",
+            "DRAResourceClaimGranularStatusAuthorization",
+        ),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("gates", list(GATES))
+def test_other_gates_make_other_answers(gates: str) -> None:
+    """Those of resource.k8s.io/v1; the versions and kinds that only these servers have are not served by ours."""
+    api = server_with_fixture(rules("1.36", GATES[gates]))
+    before = inventory(api)
+    cases = [row for row in rows("validation.jsonl") if row["gates"] == gates and "/resource.k8s.io/v1/" in row["path"]]
+    cases = [row for row in cases if not row["name"].startswith("convert/")]
+    wrong = []
+    for case in cases:
+        made = [send(api, call) for call in case.get("setup") or []]
+        if any(done.code >= 300 for done in made) or same(case, send(api, case)):
+            wrong.append(case["name"])
+        clean(api, before)
+    assert len(cases) >= 20
+    assert sorted(wrong) == sorted(known_differences(f"gates_{gates}"))
+
+
+WATCHES = ("from-version", "no-version", "zero", "label", "field")
+
+
+@pytest.mark.parametrize("name", WATCHES)
+def test_watches_bring_what_they_brought(name: str) -> None:
+    script = next(row for row in rows("semantics.jsonl") if row["script"] == "watch")
+    heard: list[tuple[str, str, dict[str, str]]] = []
+
+    async def body(plane: Plane) -> None:
+        first = ""
+        for step in script["steps"]:
+            if step.get("watch") == name:
+                query = {key: str(value).replace("${rv}", first) for key, value in step["query"].items()}
+                plane.user.follow(
+                    RESOURCE_CLAIM,
+                    "sem-watch",
+                    query.get("resourceVersion", ""),
+                    query.get("labelSelector", ""),
+                    query.get("fieldSelector", ""),
+                    lambda event: heard.append(seen(event.type, event.object)),
+                )
+            elif "method" in step and "watch" not in step and "serviceaccounts" not in step["path"]:
+                done = send(plane.user, step)
+                first = first or (
+                    "" if step["path"][-10:] == "namespaces" else done.body["metadata"]["resourceVersion"]
+                )
+
+    in_virtual_time(body, kubelets=False)
+    recorded = next(step for step in script["steps"] if step.get("watchEnd") == name)["events"]
+    assert heard == [seen(event["type"], event["object"]) for event in recorded]
+
+
+def seen(type_: str, object_: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
+    return type_, object_["metadata"]["name"], object_["metadata"].get("labels") or {}
 
 
 def test_at_least_as_much_agrees_as_before() -> None:

@@ -75,7 +75,13 @@ def _dated(plural: str, spec: dict[str, Any], now: str) -> dict[str, Any]:
 
 
 def _dated_device(device: Any, now: str) -> Any:
-    if not isinstance(device, dict) or not isinstance(device.get("taints"), list):
+    if not isinstance(device, dict):
+        return device
+    mappings = device.get("nodeAllocatableResourceMappings")
+    if isinstance(mappings, dict):
+        filled = {name: _filled(item or {}, {"allocationMultiplier": "1"}) for name, item in mappings.items()}
+        device = {**device, "nodeAllocatableResourceMappings": filled}
+    if not isinstance(device.get("taints"), list):
         return device
     taints = [_filled(item, {"timeAdded": now}) if isinstance(item, dict) else item for item in device["taints"]]
     return {**device, "taints": taints}
