@@ -13,10 +13,9 @@ from regauge.base import RegaugeError, TransientError
 from regauge.cluster import claim_decisions as decide
 from regauge.cluster.port import ClusterApi, Key
 from regauge.kube import ApiError, NotFound, WatchEvent
-from regauge.model import Kind, Object
+from regauge.model import Kind, Object, Rules
 from regauge.model.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from regauge.model.resource import POD_CLAIM_NAME_ANNOTATION
-from regauge.model.rules import Rules
 
 POD_KEY, CLAIM_KEY = "pod:", "claim:"
 MOST_STEPS = 4

@@ -18,11 +18,10 @@ from regauge.cluster.scheduling_notes import Notes
 from regauge.cluster.scheduling_queue import SchedulingQueue, Waiting
 from regauge.cluster.scheduling_view import WATCHED, SchedulerView
 from regauge.kube import WatchEvent
-from regauge.model import Kind, view
+from regauge.model import Kind, Rules, view
 from regauge.model.core import Pod
 from regauge.model.kinds import POD, RESOURCE_CLAIM
 from regauge.model.resource import ResourceClaim
-from regauge.model.rules import Rules
 from regauge.scheduler import (
     BINDING_TIMEOUT_S,
     Held,

@@ -16,11 +16,10 @@ from regauge.base import Clock, RegaugeError
 from regauge.cluster.deletion import timestamp
 from regauge.cluster.port import ClusterApi, Key
 from regauge.kube import ApiError, Conflict, NotFound
-from regauge.model import Object, view
+from regauge.model import Object, Rules, view
 from regauge.model.core import Pod
 from regauge.model.kinds import POD, RESOURCE_CLAIM
 from regauge.model.resource import EXTENDED_RESOURCE_CLAIM_ANNOTATION, FINALIZER, AllocationResult, ResourceClaim
-from regauge.model.rules import Rules
 from regauge.scheduler import Scheduled, State, binding_conditions_on
 
 CONFLICT_TRIES = 5

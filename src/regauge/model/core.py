@@ -130,6 +130,18 @@ class PodSchedulingGroup(View, frozen=True):
     pod_group_name: str | None = None
 
 
+class PersistentVolumeClaimSource(View, frozen=True):
+    claim_name: str = ""
+
+
+class Volume(View, frozen=True):
+    """A volume, as much of it as tells whether it binds the pod to some nodes."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimSource | None = None
+    ephemeral: dict[str, Any] | None = None
+
+
 class PodSpec(View, frozen=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -139,6 +151,7 @@ class PodSpec(View, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     resources: ResourceRequirements | None = None
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     scheduling_group: PodSchedulingGroup | None = None

@@ -26,7 +26,7 @@ from regauge.scheduler.results import (
     SchedulerError,
     Unschedulable,
 )
-from regauge.scheduler.schedule import check_node, held, schedule
+from regauge.scheduler.schedule import check_node, held, schedule, unseen_parts
 from regauge.scheduler.state import State
 from regauge.scheduler.surroundings import SURROUNDING_KINDS
 
@@ -59,5 +59,6 @@ __all__ = [
     "pod_requests",
     "schedule",
     "tolerates",
+    "unseen_parts",
     "untolerated",
 ]

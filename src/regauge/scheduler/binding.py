@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from regauge.model import Rules
 from regauge.model.quoting import go_quote
 from regauge.model.resource import AllocatedDeviceStatus, Condition, DeviceRequestAllocationResult, ResourceClaim
-from regauge.model.rules import Rules
 
 BINDING_TIMEOUT_S = 600.0
 

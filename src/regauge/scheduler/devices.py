@@ -32,6 +32,7 @@ from regauge.allocator import (
     view,
 )
 from regauge.cel import DeviceSelectors, Environment
+from regauge.model import Rules
 from regauge.model.core import Node
 from regauge.model.resource import (
     AllocationResult,
@@ -41,7 +42,6 @@ from regauge.model.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from regauge.model.rules import Rules
 from regauge.scheduler.results import Refusal
 
 PLUGIN = "DynamicResources"

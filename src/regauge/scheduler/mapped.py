@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from regauge.model import Quantity
 from regauge.model.core import NodeAllocatableResourceClaimStatus
-from regauge.model.quantity import QuantityFormat
 from regauge.model.resource import Device, DeviceRequestAllocationResult, QuantityText, ResourceClaim
 from regauge.scheduler.nodes import NodeInfo, PodInfo
 from regauge.scheduler.resources import CPU, MEMORY, STORAGE, pod_requests
@@ -101,7 +100,7 @@ def _of_device(device: Device, result: DeviceRequestAllocationResult) -> dict[st
 
 
 def _times(left: Quantity, right: Quantity) -> Quantity:
-    return Quantity(left.unscaled * right.unscaled, left.exponent + right.exponent, True, QuantityFormat(left.format))
+    return Quantity(left.unscaled * right.unscaled, left.exponent + right.exponent, True, left.format)
 
 
 def _containers(pod: PodInfo, item: ClaimAllocation, claims: Sequence[ResourceClaim]) -> tuple[str, ...]:

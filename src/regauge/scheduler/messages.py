@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from regauge.model.rules import Rules
+from regauge.model import Rules
 from regauge.scheduler.preemption import NO_HELP, NoPreemption
 from regauge.scheduler.results import Preemption, Refusal
 

@@ -45,7 +45,8 @@ class Scheduled:
 
     `allocations`: what is to be written for the claims that had no devices yet; `claims`: names of all claims of the pod,
     in order, that have to be reserved for it. `mapped`: what its devices take of the node's own cpu and memory.
-    `binding`: whether the scheduler has something to do before it binds. `refusals`: why not the other nodes.
+    `binding`: whether the scheduler has something to do before it binds. `refusals`: why not the other nodes. `unseen`:
+    what a real scheduler would have looked at, too, and this one does not: there the answer may be another.
     """
 
     node: str
@@ -58,6 +59,7 @@ class Scheduled:
     mapped: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
     binding: bool = False
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

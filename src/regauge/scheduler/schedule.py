@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from regauge.base import BugError, Randomness
+from regauge.model import Rules
 from regauge.model.core import Pod
-from regauge.model.rules import Rules
 from regauge.scheduler import claims as dra
 from regauge.scheduler.cycle import Cycle, Found, begin, find, search_order, total_scores
 from regauge.scheduler.filters import NODE_AFFINITY
@@ -112,6 +112,16 @@ def _choose(cycle: Cycle, found: Found, random: Randomness) -> Scheduled:
         chosen.mapped,
         _has_to_bind(cycle, chosen),
         found.refusals,
+        unseen_parts(cycle.pod.pod),
+    )
+
+
+def unseen_parts(pod: Pod) -> tuple[str, ...]:
+    """What of a pod a real scheduler looks at and this one does not: volumes that may bind it to some nodes."""
+    return tuple(
+        f"volume {volume.name}"
+        for volume in pod.spec.volumes
+        if volume.persistent_volume_claim is not None or volume.ephemeral is not None
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from regauge.model import ObjectMeta, Snapshot, document_view
+from regauge.model import ObjectMeta, Rules, Snapshot, document_view
 from regauge.model.core import Node, Pod
 from regauge.model.kinds import DEVICE_TAINT_RULE
 from regauge.model.resource import (
@@ -20,7 +20,6 @@ from regauge.model.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from regauge.model.rules import Rules
 from regauge.scheduler.binding import BINDING_TIMEOUT_S
 from regauge.scheduler.devices import Devices
 from regauge.scheduler.extended import ClassResolver

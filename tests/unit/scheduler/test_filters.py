@@ -273,3 +273,9 @@ def test_a_disruption_budget_decides_between_victims() -> None:
     whole = schedule(pod("high", requests={"cpu": "4"}, priority=9), world, RULES, random.Random(1))
     assert isinstance(whole, Unschedulable) and whole.preemption is not None
     assert set(whole.preemption.victims) == {("default", "free"), ("default", "guarded")}
+
+
+def test_what_is_not_looked_at_is_said() -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "d"}}, {"name": "tmp", "emptyDir": {}}]
+    outcome = schedule(pod(volumes=volumes), state(node("n1")), RULES, random.Random(1))
+    assert isinstance(outcome, Scheduled) and outcome.unseen == ("volume data",)
