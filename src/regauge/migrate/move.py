@@ -116,6 +116,10 @@ def _as_written(object_: Object) -> Object:
             metadata.pop(name, None)
     if new.get("kind") == "Job":
         _drop_job_selector(new.get("spec") or {})
+    if new.get("kind") == "Pod":
+        (new.get("spec") or {}).pop(
+            "nodeName", None
+        )  # a pod with a node is never scheduled, and its claim never allocated
     return new
 
 

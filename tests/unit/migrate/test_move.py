@@ -98,6 +98,19 @@ def test_a_job_loses_the_selector_that_was_made_for_it() -> None:
     assert moved["spec"]["template"]["metadata"]["labels"] == {"app": "x"}
 
 
+def test_a_bare_pod_is_scheduled_anew() -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n1", "uid": "u"},
+        "spec": {"nodeName": "was-here", "containers": [_container("c", 1)]},
+        "status": {"phase": "Running"},
+    }
+    moved = to_claim(_document(pod), "nvidia.com/gpu", "g").workload
+    assert "nodeName" not in moved["spec"]
+    assert "status" not in moved
+
+
 @pytest.mark.parametrize(
     ("object_", "says"),
     [
