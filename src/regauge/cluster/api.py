@@ -80,6 +80,10 @@ class Api:
     def list(self, kind: Kind, namespace: str = "") -> tuple[Object, ...]:
         return self._store.list(kind, namespace)
 
+    def owned(self, kind: Kind, uid: str) -> tuple[Object, ...]:
+        """The objects of a kind that the object with this uid controls, sorted by namespace and name."""
+        return self._store.owned(kind, uid)
+
     def select(self, kind: Kind, namespace: str = "", label_selector: str = "", field_selector: str = "") -> ObjectList:
         """The objects that both selectors mean, with the revision at which this holds."""
         match = matcher(kind, label_selector, field_selector)

@@ -42,7 +42,8 @@ def timestamp(seconds: float) -> str:
 
 def seconds_of(text: str) -> float:
     """The reverse of `timestamp`; fractions of seconds are cut."""
-    return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))
+    date, clock = text[:10].split("-"), text[11:19].split(":")
+    return float(calendar.timegm((*map(int, date), *map(int, clock), 0, 0, 0)))
 
 
 def check_preconditions(kind: Kind, object_: Object, options: DeleteOptions) -> None:

@@ -36,6 +36,14 @@ def copy_json(value: Any) -> Any:
     return value
 
 
+def controller_uid(object_: Object | None) -> str:
+    """The uid of the owner that controls an object, "" without one."""
+    for owner in ((object_ or {}).get("metadata") or {}).get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner.get("uid") or "")
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One step of the log. `object` is the new state, for DELETED the last one with the revision of the deletion."""
@@ -61,6 +69,7 @@ class Store:
     def __init__(self, log_length: int = LOG_LENGTH) -> None:
         self._objects: dict[Slot, dict[Key, Object]] = {}
         self._sorted: dict[Slot, list[Key]] = {}
+        self._owned: dict[tuple[Slot, str], dict[Key, None]] = {}
         self._log: deque[Change] = deque(maxlen=log_length)
         self._listeners: dict[int, Listener] = {}
         self._undelivered: deque[Change] = deque()
@@ -81,6 +90,18 @@ class Store:
     def list(self, kind: Kind, namespace: str = "") -> tuple[Object, ...]:
         objects = self._objects.get(slot(kind), {})
         return tuple(objects[key] for key in self.keys(kind, namespace))
+
+    def owned(self, kind: Kind, uid: str) -> tuple[Object, ...]:
+        """The objects of a kind whose controlling owner has this uid, sorted by namespace and name."""
+        objects = self._objects.get(slot(kind), {})
+        return tuple(objects[key] for key in sorted(self._owned.get((slot(kind), uid), ())))
+
+    def _index(self, kind: Kind, key: Key, old: Object | None, new: Object | None) -> None:
+        before, after = controller_uid(old), controller_uid(new)
+        if before and before != after:
+            self._owned.get((slot(kind), before), {}).pop(key, None)
+        if after:
+            self._owned.setdefault((slot(kind), after), {})[key] = None
 
     def list_at(self, kind: Kind, namespace: str, revision: int) -> tuple[Object, ...]:
         """The same as it was at an earlier revision. Raises `Gone` when the log does not reach back so far."""
@@ -104,6 +125,7 @@ class Store:
         previous = objects.get(key)
         stored = self._at_next_revision(object_)
         objects[key] = stored
+        self._index(kind, key, previous, stored)
         if previous is None:
             bisect.insort(self._sorted.setdefault(slot(kind), []), key)
         self._tell(Change(self.revision, kind, key, "MODIFIED" if previous else "ADDED", stored, previous))
@@ -115,6 +137,7 @@ class Store:
         previous = objects.pop(key, None)
         if previous is None:
             raise BugError(f"{kind.kind} {key} is not in the store and cannot be removed")
+        self._index(kind, key, previous, None)
         keys = self._sorted[slot(kind)]
         del keys[bisect.bisect_left(keys, key)]
         stored = self._at_next_revision(last or previous)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from regauge.base import canonical_json
 from regauge.cluster.deletion import seconds_of
@@ -15,6 +15,13 @@ from regauge.model.kinds import POD
 POD_TEMPLATE_HASH = "pod-template-hash"
 _SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _FNV_START, _FNV_PRIME = 2166136261, 16777619
+
+
+class WorkloadApi(ClusterApi, Protocol):
+    """`ClusterApi` with the look-up that every controller of pods lives by."""
+
+    def owned(self, kind: Kind, uid: str) -> tuple[Object, ...]:
+        """The objects of a kind that the object with this uid controls, sorted by namespace and name."""
 
 
 def template_hash(template: Mapping[str, Any]) -> str:
@@ -32,11 +39,6 @@ def controller_of(object_: Object) -> Mapping[str, Any] | None:
     """The owner reference with controller true, if any."""
     owners = object_["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
-
-
-def owned_by(object_: Object, owner: Object) -> bool:
-    reference = controller_of(object_)
-    return reference is not None and reference.get("uid") == owner["metadata"]["uid"]
 
 
 def owner_reference(kind: Kind, owner: Object) -> dict[str, Any]:
@@ -61,9 +63,9 @@ def keys_of(own: Kind, kind: Kind, event: WatchEvent) -> Iterable[Key]:
     return ((metadata.get("namespace", ""), owner["name"]),)
 
 
-def owned_pods(api: ClusterApi, owner: Object) -> list[Object]:
+def owned_pods(api: WorkloadApi, owner: Object) -> list[Object]:
     """All pods that the object controls, those that end too."""
-    return [pod for pod in api.list(POD, owner["metadata"]["namespace"]) if owned_by(pod, owner)]
+    return list(api.owned(POD, owner["metadata"]["uid"]))
 
 
 def phase(pod: Object) -> str:
@@ -186,17 +188,15 @@ def first_to_go(pods: Iterable[Object]) -> list[Object]:
     def rank(pod: Object) -> tuple[Any, ...]:
         annotations = pod["metadata"].get("annotations") or {}
         cost = annotations.get("controller.kubernetes.io/pod-deletion-cost", "0")
-        created = pod["metadata"].get("creationTimestamp") or ""
         return (
             bool((pod.get("spec") or {}).get("nodeName")),
             {"Pending": 0, "Unknown": 1}.get(phase(pod), 2),
             is_ready(pod),
             int(cost) if cost.lstrip("-").isdigit() else 0,
-            -seconds_of(created) if created else 0.0,
-            pod["metadata"]["name"],
         )
 
-    return sorted(pods, key=rank)
+    youngest_first = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True)
+    return sorted(youngest_first, key=rank)
 
 
 def scaled(value: int | str | None, of: int, *, up: bool) -> int:

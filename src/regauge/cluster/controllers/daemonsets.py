@@ -7,7 +7,8 @@ from typing import Any
 
 from regauge.base import Clock
 from regauge.cluster.controllers import common
-from regauge.cluster.port import ClusterApi, Key
+from regauge.cluster.controllers.common import WorkloadApi
+from regauge.cluster.port import Key
 from regauge.kube import ApiError, WatchEvent
 from regauge.model import Kind, Object, matches_node, view
 from regauge.model.core import Node, PodSpec, Taint, Toleration
@@ -33,7 +34,7 @@ class DaemonSetController:
     name = "daemonset-controller"
     watches = (DAEMON_SET, NODE, POD)
 
-    def __init__(self, api: ClusterApi, clock: Clock) -> None:
+    def __init__(self, api: WorkloadApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from regauge.base import Clock
 from regauge.cluster.controllers import common
+from regauge.cluster.controllers.common import WorkloadApi
 from regauge.cluster.controllers.deployment_status import DeploymentStatus, Limits, limits_of
 from regauge.cluster.deletion import timestamp
-from regauge.cluster.port import ClusterApi, Key
+from regauge.cluster.port import Key
 from regauge.kube import WatchEvent
 from regauge.model import Kind, Object
 from regauge.model.kinds import DEPLOYMENT, POD, REPLICA_SET
@@ -42,7 +43,7 @@ class DeploymentController:
     name = "deployment-controller"
     watches = (DEPLOYMENT, REPLICA_SET, POD)
 
-    def __init__(self, api: ClusterApi, clock: Clock) -> None:
+    def __init__(self, api: WorkloadApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
         self._status = DeploymentStatus(api, clock)
@@ -59,7 +60,7 @@ class DeploymentController:
         deployment = self._api.find(DEPLOYMENT, key[1], key[0])
         if deployment is None:
             return None
-        sets = [item for item in self._api.list(REPLICA_SET, key[0]) if common.owned_by(item, deployment)]
+        sets = list(self._api.owned(REPLICA_SET, deployment["metadata"]["uid"]))
         sets.sort(key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
         wanted = bare_template(deployment["spec"]["template"])
         new = next((item for item in sets if bare_template(item["spec"]["template"]) == wanted), None)

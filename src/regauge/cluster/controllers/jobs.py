@@ -11,9 +11,10 @@ from typing import Any
 
 from regauge.base import Clock
 from regauge.cluster.controllers import common
+from regauge.cluster.controllers.common import WorkloadApi
 from regauge.cluster.controllers.job_indexes import INDEX, as_ranges, first_missing, index_of, indexed, read_ranges
 from regauge.cluster.deletion import seconds_of, timestamp
-from regauge.cluster.port import ClusterApi, Key
+from regauge.cluster.port import Key
 from regauge.kube import ApiError, Conflict, NotFound, WatchEvent
 from regauge.model import Kind, Object
 from regauge.model.kinds import JOB, POD
@@ -31,7 +32,7 @@ class JobController:
     name = "job-controller"
     watches = (JOB, POD)
 
-    def __init__(self, api: ClusterApi, clock: Clock) -> None:
+    def __init__(self, api: WorkloadApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
 
@@ -86,7 +87,7 @@ def finished(job: Object) -> bool:
     return any(item is not None and item.get("status") == "True" for item in found)
 
 
-def without_finalizer(api: ClusterApi, pod: Object) -> None:
+def without_finalizer(api: WorkloadApi, pod: Object) -> None:
     """Take the tracking finalizer off a pod, if it has it."""
     metadata = pod["metadata"]
     finalizers = metadata.get("finalizers") or []
@@ -102,7 +103,7 @@ def without_finalizer(api: ClusterApi, pod: Object) -> None:
 class JobSync:
     """One look at one Job: what has ended, what is to be made, what is to be told."""
 
-    def __init__(self, api: ClusterApi, clock: Clock, job: Object) -> None:
+    def __init__(self, api: WorkloadApi, clock: Clock, job: Object) -> None:
         self._api = api
         self._clock = clock
         self._job = job

@@ -7,8 +7,9 @@ from typing import Any
 
 from regauge.base import Clock
 from regauge.cluster.controllers import common
+from regauge.cluster.controllers.common import WorkloadApi
 from regauge.cluster.deletion import timestamp
-from regauge.cluster.port import ClusterApi, Key
+from regauge.cluster.port import Key
 from regauge.kube import ApiError, WatchEvent
 from regauge.model import Kind, Object
 from regauge.model.kinds import POD, REPLICA_SET
@@ -22,7 +23,7 @@ class ReplicaSetController:
     name = "replicaset-controller"
     watches = (REPLICA_SET, POD)
 
-    def __init__(self, api: ClusterApi, clock: Clock) -> None:
+    def __init__(self, api: WorkloadApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
 
@@ -52,8 +53,9 @@ class ReplicaSetController:
             pod = common.pod_from(set_["spec"]["template"], REPLICA_SET, set_)
             pod["metadata"]["generateName"] = f"{set_['metadata']['name']}-"
             common.create_pod(self._api, set_, pod)
-        for pod in common.first_to_go(active)[: max(0, -missing)]:
-            common.delete_pod(self._api, set_, pod)
+        if missing < 0:
+            for pod in common.first_to_go(active)[:-missing]:
+                common.delete_pod(self._api, set_, pod)
 
     def _tell(self, set_: Object, pods: list[Object], failure: ApiError | None) -> float | None:
         now_s = self._clock.now_s()
