@@ -82,4 +82,5 @@ def _told(result: dict[str, Any]) -> tuple[Any, str, bool]:
 def _repeatable(error: str) -> str:
     """The error without what is not repeatable or is made by a parser generator."""
     error = re.sub(r"attribute \S+: unsupported attribute value", "attribute: unsupported attribute value", error)
+    error = re.sub(r"for device .* in slice", "for device in slice", error, flags=re.DOTALL)
     return re.sub(r"Syntax error: .*", "Syntax error", error, flags=re.DOTALL)
