@@ -107,8 +107,8 @@ def prepared_for_create(kind: Kind, object_: Object) -> Object:
 def _selecting_job(job: Object) -> Object:
     """A Job without a selector of its own selects its pods by its uid."""
     spec = dict(job.get("spec") or {})
-    template = spec.get("template")
-    if spec.get("manualSelector") or not isinstance(template, dict):
+    template = spec.get("template") or {}
+    if spec.get("manualSelector"):
         return spec
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
     metadata = dict(template.get("metadata") or {})
@@ -116,7 +116,9 @@ def _selecting_job(job: Object) -> Object:
     named = {"job-name": name, "batch.kubernetes.io/job-name": name}
     metadata["labels"] = {**(metadata.get("labels") or {}), **own, **named}
     spec["template"] = {**template, "metadata": metadata}
-    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    selector = spec.get("selector") or {}
+    chosen = {**(selector.get("matchLabels") or {}), "batch.kubernetes.io/controller-uid": uid}
+    spec["selector"] = {**selector, "matchLabels": chosen}
     return spec
 
 

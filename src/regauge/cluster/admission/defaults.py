@@ -26,12 +26,14 @@ def defaulted(kind: Kind, object_: Object, now: str) -> Object:
     if kind.plural == "nodes" and isinstance(new.get("status"), dict) and new["status"].get("capacity"):
         return {**new, "status": _filled(new["status"], {"allocatable": new["status"]["capacity"]})}
     spec = new.get("spec")
+    if spec is None and kind.plural in _TEMPLATE_KINDS:
+        spec = {}
     if not isinstance(spec, dict):
         return new
     if kind.group == "resource.k8s.io":
         return _with_result_tolerations({**new, "spec": _dated(kind.plural, spec, now)})
     if kind.plural == "pods":
-        return {**new, "spec": pod_spec(spec)}
+        return {**new, "spec": _with_requests(pod_spec(spec))}
     if kind.plural in _TEMPLATE_KINDS:
         spec = _workload(kind.plural, spec)
         template = spec.get("template")
@@ -147,27 +149,43 @@ def _cron_job(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """A pod spec with the defaults of pods; requests come from limits where they are not given."""
+    """A pod spec with the defaults that pods and templates share."""
     defaults: dict[str, Any] = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
         "dnsPolicy": "ClusterFirst",
         "securityContext": {},
         "schedulerName": "default-scheduler",
-        "enableServiceLinks": True,
     }
     spec = _filled(spec, defaults)
     changed: dict[str, Any] = {}
     for field in ("containers", "initContainers"):
         if isinstance(spec.get(field), list):
             changed[field] = [_container(item) if isinstance(item, dict) else item for item in spec[field]]
+    return {**spec, **changed}
+
+
+def _with_requests(spec: dict[str, Any]) -> dict[str, Any]:
+    """What only pods get, not their templates: requests from limits, and links to services."""
+    changed: dict[str, Any] = {}
+    for field in ("containers", "initContainers"):
+        if isinstance(spec.get(field), list):
+            changed[field] = [_asking(item) if isinstance(item, dict) else item for item in spec[field]]
     resources = spec.get("resources")
     if isinstance(resources, dict) and isinstance(resources.get("limits"), dict):
         asked = {**resources["limits"], **_of_containers(changed), **(resources.get("requests") or {})}
         whole = {name for name in resources["limits"] if name in ("cpu", "memory") or name.startswith("hugepages-")}
         requests = {name: value for name, value in asked.items() if name in whole}
         changed["resources"] = {**resources, "requests": {**requests, **(resources.get("requests") or {})}}
-    return {**spec, **changed}
+    return _filled({**spec, **changed}, {"enableServiceLinks": True})
+
+
+def _asking(container: dict[str, Any]) -> dict[str, Any]:
+    resources = container.get("resources")
+    if not isinstance(resources, dict) or not isinstance(resources.get("limits"), dict):
+        return container
+    requests = {**resources["limits"], **(resources.get("requests") or {})}
+    return {**container, "resources": {**resources, "requests": requests}}
 
 
 def _of_containers(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -188,10 +206,6 @@ def _container(container: dict[str, Any]) -> dict[str, Any]:
         "imagePullPolicy": _pull_policy(str(container.get("image") or "")),
     }
     new = _filled(container, defaults)
-    resources = new["resources"]
-    if isinstance(resources, dict) and isinstance(resources.get("limits"), dict):
-        requests = {**resources["limits"], **(resources.get("requests") or {})}
-        new = {**new, "resources": {**resources, "requests": requests}}
     if isinstance(new.get("ports"), list):
         ports = [_filled(port, {"protocol": "TCP"}) if isinstance(port, dict) else port for port in new["ports"]]
         new = {**new, "ports": ports}

@@ -21,6 +21,7 @@ from regauge.cluster.admission.nodes import node_errors
 from regauge.cluster.admission.plugins import default_tolerations, priority, runtime_class
 from regauge.cluster.admission.quota import check_quota
 from regauge.cluster.admission.slices import slice_errors, taint_rule_errors
+from regauge.cluster.admission.workloads import workload_errors
 from regauge.cluster.refusals import FieldError, bad_request, forbidden_field, invalid
 from regauge.cluster.store import Store
 from regauge.model import Kind, Object, Rules, View, view
@@ -71,7 +72,7 @@ class Validation:
             if simple is not None:
                 return simple(object_, old)
             if kind.group in ("apps", "batch") and kind.plural in _WORKLOADS and not subresource:
-                return _workload(kind, object_)
+                return _workload(kind, object_, old)
             return []
         new_view = _typed(kind, object_, type_)
         old_view = None if old is None else _typed(kind, old, type_)
@@ -141,21 +142,11 @@ def _pod(new: Pod, old: View | None, document: Object, before: Object | None, su
     return pods.pod_errors(new) + pods.update_errors(before, document)
 
 
-def _workload(kind: Kind, object_: Object) -> list[FieldError]:
+def _workload(kind: Kind, object_: Object, old: Object | None) -> list[FieldError]:
     spec = object_.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(template, dict):
-        return []
-    new = _typed(kind, template, PodTemplateSpec)
-    return _selects_its_pods(kind, spec, new) + pods.spec_errors("spec.template.spec", new.spec)
-
-
-def _selects_its_pods(kind: Kind, spec: Object, template: PodTemplateSpec) -> list[FieldError]:
-    labels = template.metadata.labels or {}
-    wanted = (spec.get("selector") or {}).get("matchLabels") or {}
-    if kind.plural == "jobs" or all(labels.get(key) == value for key, value in wanted.items()):
-        return []
-    return [invalid("spec.template.metadata.labels", dict(labels), "`selector` does not match template `labels`")]
+    new = _typed(kind, template if isinstance(template, dict) else {}, PodTemplateSpec)
+    return workload_errors(kind, object_, old, new)
 
 
 def _admin_results(store: Store, new: ResourceClaim, old: ResourceClaim) -> list[FieldError]:
