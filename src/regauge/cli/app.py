@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import typer
 
-from regauge.cli import assess, driver, examples, features, rehearse, version
+from regauge.cli import assess, conformance, driver, examples, features, rehearse, version
 from regauge.cli.ending import in_words
 
 HELP = """Run accelerators on Kubernetes under Device Plugins and DRA, and move from one to the other with proof.
@@ -39,6 +39,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("assess", assess.command),
     ("driver", driver.command),
     ("features", features.command),
+    ("conformance", conformance.command),
     ("examples", examples.command),
     ("version", version.command),
 )

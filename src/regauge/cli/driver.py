@@ -67,10 +67,10 @@ def command(
 
 
 def _text(notice: Notice) -> None:
-    from regauge.cli.output import plain, say
+    from regauge.cli.output import say
 
     about = f"{notice.about}: " if notice.about else ""
-    say(plain(f"{notice.level}: {notice.code}: {about}{notice.text}"))
+    say(f"{notice.level}: {notice.code}: {about}{notice.text}")
 
 
 def _json(notice: Notice) -> None:

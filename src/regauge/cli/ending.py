@@ -11,7 +11,7 @@ from typing import ParamSpec
 import typer
 
 from regauge.base import RegaugeError
-from regauge.cli.output import plain, say
+from regauge.cli.output import say
 
 P = ParamSpec("P")
 INTERRUPTED = 130
@@ -36,7 +36,7 @@ def in_words(command: Callable[P, None]) -> Callable[P, None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except RegaugeError as error:
-            say(f"regauge: {plain(str(error))}")
+            say(f"regauge: {error}")
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             say("regauge: stopped")
@@ -47,7 +47,7 @@ def in_words(command: Callable[P, None]) -> Callable[P, None]:
         except Exception as error:
             if os.environ.get(TRACEBACK):
                 raise
-            say(f"regauge: a bug of ours: {type(error).__name__}: {plain(str(error))}")
+            say(f"regauge: a bug of ours: {type(error).__name__}: {error}")
             say(f"Please report it, with what {TRACEBACK}=1 shows.")
             raise typer.Exit(TROUBLE) from None
 

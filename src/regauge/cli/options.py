@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regauge.cli.output import Format, plain, say
+from regauge.cli.output import Format, say
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
@@ -49,8 +49,8 @@ def rules_of(estate: Estate, kube_version: str | None, feature_gates: str | None
 def tell_skipped(estate: Estate) -> None:
     """What was not read goes to stderr, so that nobody takes silence for completeness."""
     for item in estate.skipped[:MAX_SKIPPED_SHOWN]:
-        say(f"not read: {plain(item.what)}: {plain(item.why)}")
+        say(f"not read: {item.what}: {item.why}")
     if len(estate.skipped) > MAX_SKIPPED_SHOWN:
         say(f"not read: {len(estate.skipped) - MAX_SKIPPED_SHOWN} more")
     for warning in estate.warnings[:MAX_SKIPPED_SHOWN]:
-        say(f"warning: {plain(warning)}")
+        say(f"warning: {warning}")

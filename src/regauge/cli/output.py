@@ -42,7 +42,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
-    console.print(table)
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def plain(text: str) -> str:
@@ -51,5 +53,10 @@ def plain(text: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """A line beside the data."""
-    print(text, file=sys.stderr)
+    """A line beside the data, made safe for a terminal."""
+    print(plain(text), file=sys.stderr)
+
+
+def tell(text: str = "") -> None:
+    """A line of the data, made safe for a terminal."""
+    print(plain(text))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regauge.cli.options import FeatureGates, KubeVersion, Output
-from regauge.cli.output import Format, print_document, print_table, say
+from regauge.cli.output import Format, plain, print_document, print_table, say, tell
 
 if TYPE_CHECKING:
     from regauge.rehearsal import Report, Step
@@ -81,7 +81,7 @@ def _progress(title: str, step: Step | None) -> None:
     terminal = sys.stderr.isatty()
     if step is None:
         if terminal:
-            print(f"  ...  {title}", end="\r", file=sys.stderr, flush=True)
+            print(f"  ...  {plain(title)}", end="\r", file=sys.stderr, flush=True)
         return
     if terminal:
         print("\x1b[2K", end="\r", file=sys.stderr)
@@ -94,7 +94,7 @@ def _progress(title: str, step: Step | None) -> None:
 
 def _print(report: Report, path: str | None) -> None:
     if report.ownership:
-        print()
+        tell()
         print_table(
             ("NODE", "DEVICE", "OWNED BY", "ADVERTISED AS", "HELD BY"),
             [
@@ -109,7 +109,7 @@ def _print(report: Report, path: str | None) -> None:
             ],
         )
     if report.pods:
-        print()
+        tell()
         print_table(
             ("WORKLOAD", "POD", "ASKS FOR", "IN THE DUMP", "IN THE REHEARSAL", ""),
             [
@@ -118,7 +118,7 @@ def _print(report: Report, path: str | None) -> None:
             ],
         )
     if report.comparisons:
-        print()
+        tell()
         print_table(
             ("WORKLOAD", "", "POD", "NODE", "DEVICES", "STARTED IN"),
             [
@@ -128,15 +128,15 @@ def _print(report: Report, path: str | None) -> None:
                 for when, place in (("before", item.before), ("after", item.after))
             ],
         )  # fmt: skip
-    print()
+    tell()
     for note in report.notes:
-        print(f"note: {note}")
+        tell(f"note: {note}")
     failed = [step.title for step in report.steps if not step.holds]
     took = max((step.ended_s for step in report.steps), default=0.0)
     verdict = "The move holds" if report.holds else f"The move does NOT hold: {'; '.join(failed)}"
-    print(f"{verdict}: {len(report.steps) - len(failed)} of {len(report.steps)} steps, {report.mode} in {took:.1f} s.")
+    tell(f"{verdict}: {len(report.steps) - len(failed)} of {len(report.steps)} steps, {report.mode} in {took:.1f} s.")
     if path:
-        print(f"Report: {path}")
-    print(
+        tell(f"Report: {path}")
+    tell(
         "Next: regauge assess (your current context, reads only), or regauge rehearse DIR with a dump of your cluster."
     )

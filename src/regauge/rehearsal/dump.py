@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from regauge.base import InputError, Where
 from regauge.cluster.kubelet import KubeletOptions
 from regauge.inventory import whole
+from regauge.kube import ApiError
 from regauge.migrate import find_workloads
 from regauge.model import Kind, Object, Rules, Snapshot, view
 from regauge.model.core import Node, Pod
@@ -112,9 +114,16 @@ class _DumpRun:
 
     def _put(self, kind: Kind, object_: Object) -> None:
         """Load an object as it was, its uid kept: owners and owned find each other again."""
-        metadata = object_["metadata"]
-        store = self.world.control.api.state.store
-        store.put(kind, (metadata.get("namespace", "") if kind.namespaced else "", metadata["name"]), object_)
+        try:
+            self.world.control.api.restore(kind, object_)
+        except (ApiError, ValueError) as error:
+            metadata = object_["metadata"]
+            title = "/".join(part for part in (metadata.get("namespace", ""), metadata["name"]) if part)
+            raise InputError(
+                f"no API server would hold it: {error}",
+                where=Where(object=f"{kind.kind} {title}"),
+                fix="mend it or leave it out of the dump",
+            ) from None
 
     async def _counted(self, wanted: Mapping[tuple[str, str], int]) -> bool:
         nodes = {item["metadata"]["name"]: view(item, Node) for item in (await self.world.kube.list(NODE)).items}

@@ -15,6 +15,7 @@ from regauge.collect import Estate, load_estate
 from regauge.features import DEFAULT_MINOR, minor_of, parse_feature_gates, rules
 from regauge.host import RealClock, RealFiles
 from regauge.model import Rules
+from regauge.rehearsal.completing import completed
 from regauge.rehearsal.dump import rehearse_dump
 from regauge.rehearsal.first_move import Outcome, first_move
 from regauge.rehearsal.live import live_world
@@ -62,6 +63,7 @@ def rehearse_sample(options: RehearsalOptions, listen: Listen) -> Report:
 def rehearse_estate(place: str, options: RehearsalOptions, listen: Listen) -> Report:
     """A dump in the rehearsal: by its own version and gates unless told otherwise."""
     estate = load_estate(place)
+    estate = replace(estate, snapshot=completed(estate.snapshot))
     found = estate_rules(estate, options)
     if options.mode is Mode.LIVE:
         return run_live(_live_estate(estate, found, options, listen))
