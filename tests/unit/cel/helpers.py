@@ -18,7 +18,6 @@ from regauge.cel import (
 )
 from regauge.model.resource import DeviceAttribute, DeviceCapacity
 
-
 _EXPENSIVE: dict[object, Evaluation] = {}
 
 
