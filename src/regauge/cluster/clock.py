@@ -38,7 +38,7 @@ class TimeOver(BugError):
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """An event loop in virtual time. `time()` starts at 0. What needs the outside answers `NotImplementedError`."""
+    """An event loop in virtual time. `time()` starts at 0. What needs the outside is refused by the abstract loop."""
 
     def __init__(self, limit_s: float | None = None) -> None:
         self._now_s = 0.0
@@ -196,7 +196,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def set_task_factory(self, factory: Any) -> None:
         if factory is not None:
-            raise NotImplementedError("a virtual loop makes its tasks itself")
+            raise RuntimeError("a virtual loop makes its tasks itself")
 
     def get_task_factory(self) -> None:
         return None
@@ -227,7 +227,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        raise NotImplementedError("a virtual loop has no other threads: a run would not be repeatable")
+        raise RuntimeError("a virtual loop has no other threads: a run would not be repeatable")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -259,7 +259,7 @@ def run_virtual(
     Tasks that are left are cancelled. Raises what `main` raises, `NothingLeft` when it waits for what can never come,
     `TimeOver` beyond `limit_s` virtual seconds, and `BugError` when a task or callback failed without anybody looking.
     """
-    loop = VirtualLoop(limit_s)  # type: ignore[abstract]  # what it lacks answers NotImplementedError, as documented
+    loop = VirtualLoop(limit_s)  # type: ignore[abstract]  # what it lacks is refused, as documented
     try:
         result: T = loop.run_until_complete(main(VirtualClock(loop, epoch_s)))
     finally:

@@ -7,8 +7,6 @@ from typing import Any
 
 from regauge.cluster.refusals import bad_request
 from regauge.model import Kind, Object, Quantity
-from regauge.model.decimals import QuantityError
-from regauge.model.quantity import WRONG_FORMAT
 
 Path = tuple[str, ...]
 
@@ -66,7 +64,7 @@ def canonical_quantities(kind: Kind, object_: Object) -> Object:
     try:
         new: Object = _along(object_, paths)
         return new
-    except QuantityError as error:
+    except ValueError as error:
         text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
         raise bad_request(text) from None
 
@@ -93,5 +91,5 @@ def _canonical(value: Any) -> Any:
     if value is None:
         return value
     if isinstance(value, bool | dict | list):
-        raise QuantityError(WRONG_FORMAT)
+        return str(Quantity.parse("true"))  # refused in the words for what is no quantity
     return str(Quantity.from_document(value))
