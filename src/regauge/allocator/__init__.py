@@ -2,6 +2,7 @@
 
 `Allocator` is the convenient way in. Underneath: `Inventory` (slices), `Usage` (what claims hold), `compile_claims` (claims
 and classes to a `Problem`), `view` (what one node offers) and `solve` (the answer for one node).
+The reference program's own cases are answered by `regauge.allocator.conformance`, imported by name.
 """
 
 from regauge.allocator.allocator import DEFAULT_BUDGET, Allocator, solve

@@ -9,26 +9,62 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import msgspec
+
 from regauge.allocator.allocator import Allocator
 from regauge.allocator.amounts import nano, read_quantity
 from regauge.allocator.outcome import Abort, Exhausted, Fit, NoFit, Outcome, Unsupported
 from regauge.allocator.pools import INCOMPLETE, INVALID, NodeView
 from regauge.allocator.results import as_document
 from regauge.allocator.selecting import Selectors, selectors_of
-from regauge.allocator.settings import FEATURES, Settings, settings_of
+from regauge.allocator.settings import Settings, settings_of
 from regauge.allocator.usage import DeviceId, Holder, PoolId, PoolUsage, Share, Usage
-from regauge.base import Clock, Randomness
+from regauge.base import Clock, InputError, Randomness
 from regauge.features import rules
-from regauge.model import View, view
+from regauge.model import Rules, View, view
 from regauge.model.core import Node
 from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
-from regauge.model.rules import Rules
 
 NEWEST_MINOR = "1.37"
 _CEL_GATES = {"ListTypeAttributes": "DRAListTypeAttributes", "ConsumableCapacity": "DRAConsumableCapacity"}
 Case = Mapping[str, Any]
 V = TypeVar("V", bound=View)
 SelectorsFor = Callable[[Rules], Selectors]
+Objects = list[dict[str, Any]]
+
+
+class _Format(msgspec.Struct, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    """The fields of a case. Objects in it are checked where they are read; what is only measured or noted is ignored."""
+
+    name: str | None = None
+    mode: str | None = None
+    features: dict[str, bool] | None = None
+    variant: str | None = None
+    node: dict[str, Any] | None = None
+    nodes: Objects | None = None
+    claims: Objects | None = None
+    classes: Objects | None = None
+    slices: Objects | None = None
+    allocated_devices: list[dict[str, str]] | None = None
+    allocated_shared_devices: list[dict[str, str]] | None = None
+    aggregated_capacity: Objects | None = None
+    timeout_millis: int | None = None
+    repeat: int | None = None
+    keep_share_ids: bool | None = msgspec.field(default=None, name="keepShareIDs")
+    kube_version: str | None = None
+    expect: Any = None
+    comment: Any = None
+    tags: Any = None
+    required_features: Any = None
+
+
+def checked(case: Mapping[str, Any]) -> Case:
+    """The case, with the fields that are null left out. Raises `InputError` for unknown fields and wrong types."""
+    try:
+        found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(case, _Format))
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), fix="give the fields of an allocation case only") from None
+    return found
 
 
 def answer(
@@ -76,11 +112,10 @@ def answer(
 def _settings(case: Case) -> tuple[Settings | Unsupported | None, Rules, str]:
     ruling = rules(case.get("kubeVersion", NEWEST_MINOR))
     wanted: Mapping[str, bool] = case.get("features", {})
-    known = {*FEATURES, *(one for variant in ruling.allocator_variants for one in variant.supports)}
-    unknown = next((name for name in wanted if name not in known and name != "ALL"), None)
+    everything = {one for variant in ruling.allocator_variants for one in variant.supports}
+    unknown = next((name for name in wanted if name not in everything and name != "ALL"), None)
     if unknown is not None:
         return None, ruling, f'ORACLE: unknown feature "{unknown}"'
-    everything = {one for variant in ruling.allocator_variants for one in variant.supports}
     on = everything if wanted.get("ALL") else set()
     on = {name for name in (*on, *wanted) if wanted.get(name, True) and name != "ALL"}
     variants = ruling.allocator_variants
@@ -174,4 +209,4 @@ def _pools(node_view: NodeView | Abort) -> list[dict[str, Any]]:
     return found
 
 
-__all__ = ["answer"]
+__all__ = ["answer", "checked"]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from regauge.base import InputError
 from regauge.cdi.catalog import Catalog, catalog_of
 from regauge.cdi.findings import Finding
@@ -31,15 +33,46 @@ Case = Mapping[str, Any]
 Answer = dict[str, Any]
 
 
+class _Directory(msgspec.Struct, omit_defaults=True):
+    missing: bool = False
+    files: dict[str, str] | None = None
+
+
+class _Format(msgspec.Struct):
+    """The fields of a case; what a question does not need may be missing."""
+
+    op: str = ""
+    id: str | None = None
+    spec: str = ""
+    name: str = ""
+    plugin: str = ""
+    device: str = ""
+    transient: str = ""
+    devices: list[str] | None = None
+    annotations: dict[str, str] | None = None
+    dirs: list[_Directory] | None = None
+    oci: dict[str, Any] | None = None
+
+
 def conformance(case: Case, host: Host) -> Answer:
-    """The answer to a case (`op` says which question; unknown ones are answered so). `host` is asked by `inject` only."""
-    answer = _OPERATIONS.get(case.get("op", ""))
-    if answer is None:
-        return {"ok": False, "code": "unsupported", "error": f"unsupported: operation {case.get('op')!r}"}
-    if answer is _inject:
-        return _inject(case, host)
+    """The answer to a case (`op` says which question; unknown ones are answered so). `host` is asked by `inject` only.
+
+    Raises `InputError` when a field has the wrong type.
+    """
     try:
-        return answer(case)
+        case = msgspec.to_builtins(msgspec.convert(case, _Format))
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), fix="give a case as the reference program takes it") from None
+    named = {} if case["id"] is None else {"id": case["id"]}
+    return named | _answered(case, host)
+
+
+def _answered(case: Case, host: Host) -> Answer:
+    answer = _OPERATIONS.get(case["op"])
+    if answer is None:
+        return {"ok": False, "code": "unsupported", "error": f"unsupported: operation {case['op']!r}"}
+    try:
+        return _inject(case, host) if answer is _inject else answer(case)
     except InputError as error:
         return _failed("input", error)
 
@@ -107,7 +140,9 @@ def _spec_name(case: Case) -> Answer:
         return _failed("input", error, name="")
 
 
-def _directories(dirs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+def _directories(dirs: Sequence[Mapping[str, Any]] | None) -> dict[str, dict[str, str]]:
+    if not dirs:
+        raise InputError("the case has no dirs", fix="give at least one directory, such as {}")
     return {f"dir{index}": dict(entry.get("files") or {}) for index, entry in enumerate(dirs)}
 
 
@@ -142,6 +177,8 @@ def _list(case: Case) -> Answer:
 
 
 def _inject(case: Case, host: Host) -> Answer:
+    if case["oci"] is None:
+        raise InputError("the case has no oci", fix="give a runtime configuration, such as {}")
     outcome = inject(case["oci"], case.get("devices") or [], _catalog(case), host)
     if isinstance(outcome, Refused):
         code = "unresolved" if outcome.unresolved else "injection"

@@ -1,7 +1,8 @@
 """Device CEL: parse, check, cost, evaluate. Pure.
 
 `compile_selector(expression, environment)` gives a `Program` or a `CompileError`; `program.evaluate(device)` gives True,
-False or an `EvalError`, for a device from `prepare_device`. Compiling the same expression again is cheap.
+False or an `EvalError`, for a device from `prepare_device`. Compiling the same expression again is cheap. The reference
+programs' own cases are answered by `regauge.cel.conformance`, imported by name.
 """
 
 from regauge.cel.device import Device, prepare_device
