@@ -20,9 +20,9 @@ from regauge.allocator.solving import find
 from regauge.allocator.table import Table
 from regauge.allocator.usage import Usage
 from regauge.base import Randomness
+from regauge.model import Rules
 from regauge.model.core import Node
 from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
-from regauge.model.rules import Rules
 
 DEFAULT_BUDGET = 200_000
 _REMEMBERED = 128

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from regauge.base import InputError, Where
 from regauge.model import Quantity
-from regauge.model.decimals import QuantityError
 from regauge.model.resource import QuantityText
 
 _NANO_PLACES = 9
@@ -15,7 +14,7 @@ def read_quantity(value: QuantityText, *, object: str, field: str) -> Quantity:
     """A quantity of a manifest. Raises `InputError` that names the object and the field."""
     try:
         return Quantity.from_document(value)
-    except QuantityError as error:
+    except ValueError as error:
         place = Where(object=object, field=field)
         raise InputError(
             f"{value!r} is no quantity: {error}", where=place, fix='write a number such as "40Gi"'

@@ -13,13 +13,12 @@ from regauge.allocator.amounts import nano
 from regauge.allocator.inventory import Capacity
 from regauge.allocator.settings import Settings
 from regauge.model import Quantity
-from regauge.model.decimals import wrap64
-from regauge.model.quantity import QuantityFormat
 
 _MAX = 2**63 - 1
 _BEYOND = "capacity request cannot be represented in the device's range arithmetic"
 _DIVIDED_BY_ZERO = "PANIC: runtime error: integer divide by zero"
 _MILLI_PLACES = -3
+_BINARY = Quantity.parse("1Ki").format
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def _rounded(requested: Quantity, capacity: Capacity, least: Quantity, settings:
     steps = _steps(wrap64(requested.value() - start), size)
     if checked and start >= 0 and steps > _divided(_MAX - start, size):
         raise _Beyond(f"rounding request {requested} up to the next step passes MaxInt64")
-    fmt = step.format if checked else QuantityFormat.BINARY_SI
+    fmt = step.format if checked else _BINARY
     return Quantity.of(wrap64(start + wrap64(size * steps)), fmt)
 
 
@@ -125,6 +124,11 @@ def _rounded_milli(requested: Quantity, least: Quantity, step: Quantity) -> Quan
     if value % 1000 == 0:
         return Quantity.of(value // 1000, step.format)
     return Quantity(value, _MILLI_PLACES, False, step.format)
+
+
+def wrap64(number: int) -> int:
+    """The number as an int64 that has overflowed."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _steps(distance: int, size: int) -> int:

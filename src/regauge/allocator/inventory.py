@@ -10,12 +10,9 @@ from typing import NamedTuple
 from regauge.allocator.amounts import nano, read_quantity
 from regauge.allocator.nodes import parsed
 from regauge.allocator.usage import DeviceId, PoolId
-from regauge.model import Quantity, Semver
+from regauge.model import NodeSelector, Quantity, Semver
 from regauge.model.core import Node
-from regauge.model.decimals import QuantityError
-from regauge.model.meta import NodeSelector
 from regauge.model.resource import Device, DeviceAttribute, QuantityText, ResourceSlice
-from regauge.model.semver import SemverError
 
 CounterKey = tuple[str, str]
 Label = tuple[str, str]
@@ -175,7 +172,7 @@ def _single(attribute: DeviceAttribute) -> bool:
 def _is_version(text: str) -> bool:
     try:
         Semver.parse(text)
-    except SemverError:
+    except ValueError:
         return False
     return True
 
@@ -184,7 +181,7 @@ def _is_version(text: str) -> bool:
 def _is_quantity(value: QuantityText) -> bool:
     try:
         Quantity.from_document(value)
-    except QuantityError:
+    except ValueError:
         return False
     return True
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from regauge.cel import DeviceSelectors, Environment, Program, compile_selector
+from regauge.model import Rules
 from regauge.model.resource import Device, DeviceAttribute
-from regauge.model.rules import Rules
 
 
 class Subject(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regauge.allocator.outcome import Unsupported
-from regauge.model.rules import Rules
+from regauge.model import Rules
 
 _CAPACITY = "ConsumableCapacity"
 STABLE, INCUBATING, EXPERIMENTAL = "stable", "incubating", "experimental"
