@@ -18,8 +18,7 @@ from regauge.cel.values import (
     Url,
     size_of,
 )
-from regauge.model.quantity import Quantity
-from regauge.model.semver import Semver
+from regauge.model import Quantity, Semver
 
 Args = tuple[object, ...]
 Rule = Callable[[str, Args, object], int | None]

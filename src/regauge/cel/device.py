@@ -6,10 +6,8 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from regauge.cel.values import DomainMap, Map
-from regauge.model.decimals import QuantityError
-from regauge.model.quantity import Quantity
+from regauge.model import Quantity, QuantityError, Semver, SemverError
 from regauge.model.resource import DeviceAttribute, DeviceCapacity
-from regauge.model.semver import Semver, SemverError
 
 Key = tuple[str, str]
 MISSING: Final = object()

@@ -12,9 +12,9 @@ from regauge.cel.environment import MAX_COST, Environment
 from regauge.cel.program import CompileError, EvalError, Program, compile_selector
 from regauge.cel.types import Type
 from regauge.cel.values import TYPES
+from regauge.model import Semver
 from regauge.model.resource import Device as DeviceView
 from regauge.model.resource import DeviceAttribute
-from regauge.model.semver import Semver
 
 
 class Subject(Protocol):

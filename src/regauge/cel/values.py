@@ -14,8 +14,7 @@ from typing import Final
 from regauge.cel import types
 from regauge.cel.errors import EvaluationError, TooMuch, no_such_overload
 from regauge.cel.types import Type
-from regauge.model.quantity import Quantity
-from regauge.model.semver import Semver
+from regauge.model import Quantity, Semver
 
 MAX_COMPARED: Final = 200_000
 MAX_ELEMENTS: Final = 1_000_000

@@ -1,7 +1,8 @@
 """A Kubernetes cluster in one process: API server, controllers, scheduler, nodes; live or in virtual time.
 
-`cluster.kubelet` and `cluster.runtimes` are the node half and are imported by name, as is `cluster.server`, which serves the
-API on a socket.
+`regauge.cluster.kubelet` and `regauge.cluster.runtimes` (with `regauge.cluster.runtimes.virtual`,
+`regauge.cluster.runtimes.process` and `regauge.cluster.runtimes.oci`) are the node half, `regauge.cluster.server` serves the
+API on a socket; they are imported by name.
 """
 
 from regauge.cluster.clock import NothingLeft, TimeOver, VirtualClock, VirtualLoop, run_virtual

@@ -5,6 +5,7 @@ An object is its JSON document; the views here are read-only and are made for de
 them are imported by name.
 """
 
+from regauge.model.decimals import QuantityError
 from regauge.model.defaults import pod_spec_with_defaults, with_defaults
 from regauge.model.documents import Document, Object, read_documents
 from regauge.model.kinds import KINDS, Kind, find_kind, split_api_version
@@ -18,10 +19,10 @@ from regauge.model.meta import (
     View,
 )
 from regauge.model.node_report import NodeReport, PluginDeviceHolder, PluginDeviceReport
-from regauge.model.quantity import Quantity
+from regauge.model.quantity import Quantity, QuantityFormat
 from regauge.model.rules import AllocatorVariant, Rules
 from regauge.model.selectors import matches_labels, matches_node, matches_node_term, matches_requirement
-from regauge.model.semver import Semver
+from regauge.model.semver import Semver, SemverError
 from regauge.model.snapshot import Snapshot
 from regauge.model.versions import to_v1
 from regauge.model.views import document_view, view, without_nulls
@@ -41,9 +42,12 @@ __all__ = [
     "PluginDeviceHolder",
     "PluginDeviceReport",
     "Quantity",
+    "QuantityError",
+    "QuantityFormat",
     "Rules",
     "SelectorRequirement",
     "Semver",
+    "SemverError",
     "Snapshot",
     "View",
     "document_view",

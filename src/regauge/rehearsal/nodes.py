@@ -18,8 +18,7 @@ from regauge.cluster.kubelet import Kubelet, KubeletOptions
 from regauge.cluster.runtimes.virtual import VirtualRuntime
 from regauge.driver import Driver, Options
 from regauge.host import RealFiles
-from regauge.kube import KubeClient
-from regauge.kube.memory import MemoryClient
+from regauge.kube import KubeClient, MemoryClient
 from regauge.model import NodeReport, Rules
 from regauge.pluginapi import PluginNet
 from regauge.pluginapi.memory import MemoryNet

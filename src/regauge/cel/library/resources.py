@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 
 from regauge.cel.errors import EvaluationError, no_such_overload
 from regauge.cel.values import QUANTITIES, QuantitySum
-from regauge.model.decimals import QuantityError
-from regauge.model.quantity import Quantity, QuantityFormat
-from regauge.model.semver import Semver, SemverError
+from regauge.model import Quantity, QuantityError, QuantityFormat, Semver, SemverError
 
 
 def _text(value: object) -> str:
