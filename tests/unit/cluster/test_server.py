@@ -82,6 +82,23 @@ def test_a_directory_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
         run(tmp_path / "none" / "api.sock", lambda client, api: asyncio.sleep(0))
 
 
+def test_it_stops_while_somebody_watches(tmp_path: Path) -> None:
+    path = tmp_path / "api.sock"
+
+    async def main() -> float:
+        server = ApiSocket(new_api_server(RealClock(), random.Random(1)), str(path))
+        await server.start()
+        transport = httpx.AsyncHTTPTransport(uds=str(path))
+        client = httpx.AsyncClient(transport=transport, base_url="http://api", trust_env=False)
+        async with client, client.stream("GET", "/api/v1/pods?watch=1&resourceVersion=1"):
+            started = asyncio.get_running_loop().time()
+            await server.stop()
+            return asyncio.get_running_loop().time() - started
+
+    assert asyncio.run(asyncio.wait_for(main(), 30)) < 5
+    assert not path.exists()
+
+
 def test_discovery_leads_to_every_kind(tmp_path: Path) -> None:
     async def body(client: httpx.AsyncClient, api: Api) -> None:
         assert (await client.get("/api")).json()["versions"] == ["v1"]

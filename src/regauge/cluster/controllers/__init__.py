@@ -16,6 +16,7 @@ from regauge.cluster.controllers.quotas import QuotaController
 from regauge.cluster.controllers.replicasets import ReplicaSetController
 from regauge.cluster.controllers.statefulsets import StatefulSetController
 from regauge.cluster.port import Controller
+from regauge.cluster.serving import served_kinds
 
 __all__ = ["workload_controllers"]
 
@@ -27,7 +28,7 @@ _MAKERS: dict[str, Callable[[Api, Clock], Controller]] = {
     JobController.name: JobController,
     DisruptionController.name: DisruptionController,
     QuotaController.name: lambda api, _clock: QuotaController(api, api.state.store),
-    NamespaceController.name: lambda api, _clock: NamespaceController(api),
+    NamespaceController.name: lambda api, _clock: NamespaceController(api, lambda: served_kinds(api.state.store)),
     GarbageCollector.name: lambda api, _clock: GarbageCollector(api),
 }
 

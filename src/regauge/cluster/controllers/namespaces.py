@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from regauge.cluster.port import ClusterApi, Key
 from regauge.kube import NotFound, WatchEvent
@@ -18,9 +18,10 @@ class NamespaceController:
     name = "namespace-controller"
     watches = (NAMESPACE,)
 
-    def __init__(self, api: ClusterApi, kinds: Iterable[Kind] = KINDS) -> None:
+    def __init__(self, api: ClusterApi, kinds: Callable[[], Iterable[Kind]] = lambda: KINDS) -> None:
+        """`kinds` are all that may be in a namespace at the moment, custom resources too."""
         self._api = api
-        self._kinds = tuple(kind for kind in kinds if kind.namespaced)
+        self._kinds = kinds
 
     def keys(self, kind: Kind, event: WatchEvent) -> Iterable[Key]:
         return (("", event.object["metadata"]["name"]),)
@@ -29,7 +30,7 @@ class NamespaceController:
         namespace = self._api.find(NAMESPACE, key[1])
         if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
             return None
-        left = sum(self._empty(kind, key[1]) for kind in self._kinds)
+        left = sum(self._empty(kind, key[1]) for kind in self._kinds() if kind.namespaced)
         if left:
             return LOOK_AGAIN_S
         self._finish(namespace)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from regauge.kube import NotFound
+from regauge.model import Kind
 from regauge.model.kinds import (
     CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
     DAEMON_SET,
     DEPLOYMENT,
     JOB,
@@ -428,12 +430,21 @@ def test_a_namespace_ends_with_all_that_is_in_it(cluster: Cluster) -> None:
     async def body(plane: Any) -> None:
         plane.user.create(NAMESPACE, {"metadata": {"name": "team"}})
         plane.user.create(DEPLOYMENT, workload("d", replicas=2), "team")
+        names = {"kind": "LocalQueue", "plural": "localqueues"}
+        spec = {"group": "kueue.x-k8s.io", "scope": "Namespaced", "names": names}
+        spec["versions"] = [{"name": "v1beta2", "served": True}]
+        plane.user.create(
+            CUSTOM_RESOURCE_DEFINITION, {"metadata": {"name": "localqueues.kueue.x-k8s.io"}, "spec": spec}
+        )
+        queue = Kind("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues")
+        plane.user.create(queue, {"metadata": {"name": "q"}}, "team")
         await plane.settle()
         plane.user.delete(NAMESPACE, "team")
         with pytest.raises(Exception, match="because it is being terminated"):
             plane.user.create(CONFIG_MAP, {"metadata": {"name": "late"}}, "team")
         await plane.settle(120)
         assert plane.user.find(NAMESPACE, "team") is None and plane.pods("team") == []
+        assert plane.user.list(queue, "team") == ()
         with pytest.raises(NotFound):
             plane.user.create(CONFIG_MAP, {"metadata": {"name": "late"}}, "team")
 
