@@ -71,9 +71,27 @@ class Plane:
         self.user: Api = self.server.as_actor("user")
         self.errors: list[tuple[str, Key, RegaugeError]] = []
         self.starts: Callable[[Object], bool] = lambda pod: True
+        self.tasks: list[asyncio.Task[None]] = []
+        self._kubelets = kubelets
+        self._runners: list[ControllerRunner] = []
+
+    def start(self) -> None:
+        """Start all controllers, as if for the first time: nothing is kept from before."""
         manager = self.server.as_actor("kube-controller-manager")
-        parts = [*workload_controllers(manager), *([Binder(self)] if kubelets else [])]
-        self.runners = [self._runner(item) for item in parts]
+        parts = [*workload_controllers(manager), *([Binder(self)] if self._kubelets else [])]
+        self._runners = [self._runner(item) for item in parts]
+        for runner in self._runners:
+            runner.start()
+            self.tasks.append(asyncio.create_task(runner.run(), name=runner.controller.name))
+
+    async def kill(self) -> None:
+        """End all controllers where they stand."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for runner in self._runners:
+            runner.stop()
+        self.tasks.clear()
 
     def _runner(self, controller: Controller) -> ControllerRunner:
         return ControllerRunner(
@@ -119,12 +137,9 @@ def in_virtual_time(body: Body, *, limit_s: float = 100_000.0, seed: int = 3, ku
     async def main(clock: VirtualClock) -> None:
         plane = Plane(clock, seed, kubelets=kubelets)
         found.append(plane)
-        tasks = []
-        for runner in plane.runners:
-            runner.start()
-            tasks.append(asyncio.create_task(runner.run(), name=runner.controller.name))
+        plane.start()
         await body(plane)
-        for task in tasks:
+        for task in plane.tasks:
             if task.done():
                 task.result()
 

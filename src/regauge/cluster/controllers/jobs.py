@@ -15,7 +15,7 @@ from regauge.cluster.controllers.common import WorkloadApi
 from regauge.cluster.controllers.job_indexes import INDEX, as_ranges, first_missing, index_of, indexed, read_ranges
 from regauge.cluster.deletion import seconds_of, timestamp
 from regauge.cluster.port import Key
-from regauge.kube import ApiError, Conflict, NotFound, WatchEvent
+from regauge.kube import ApiError, NotFound, WatchEvent
 from regauge.model import Kind, Object
 from regauge.model.kinds import JOB, POD
 
@@ -88,7 +88,7 @@ def finished(job: Object) -> bool:
 
 
 def without_finalizer(api: WorkloadApi, pod: Object) -> None:
-    """Take the tracking finalizer off a pod, if it has it."""
+    """Take the tracking finalizer off a pod, if it has it. A refusal is raised: a pod that keeps it is counted again."""
     metadata = pod["metadata"]
     finalizers = metadata.get("finalizers") or []
     if FINALIZER not in finalizers:
@@ -96,7 +96,7 @@ def without_finalizer(api: WorkloadApi, pod: Object) -> None:
     left = [item for item in finalizers if item != FINALIZER]
     try:
         api.update(POD, {**pod, "metadata": {**metadata, "finalizers": left}})
-    except (NotFound, Conflict):
+    except NotFound:
         return
 
 
