@@ -70,12 +70,19 @@ class Binder:
                 name = self._create_special(pod, outcome)
                 self._bind_claim(pod, name, special.allocation)
                 self._state.landed(special.uid)
-                self._patch_status(pod, {"extendedResourceClaimStatus": _mappings(outcome, name)})
+                self._tell_special(pod, outcome, name)
             if outcome.mapped:
                 mapped = [msgspec.to_builtins(item) for item in outcome.mapped]
                 self._patch_status(pod, {"nodeAllocatableResourceClaimStatuses": mapped})
         except RegaugeError as error:
             raise BindingTrouble(PRE_BIND + said(error)) from error
+
+    def _tell_special(self, pod: Pod, outcome: Scheduled, name: str) -> None:
+        mappings = _mappings(outcome, name)
+        if not mappings["requestMappings"]:
+            title = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            raise BindingTrouble(f"nil or empty request mappings, no update of pod {title} ExtendedResourceClaimStatus")
+        self._patch_status(pod, {"extendedResourceClaimStatus": mappings})
 
     def bind(self, pod: Pod, node: str) -> None:
         """Raises `BindingTrouble`, but not where only the answer was lost."""

@@ -107,7 +107,8 @@ class Attempt:
     """One pod's claims in one attempt.
 
     `waiting`: the claims that have no devices yet; `weighs`: whether any offers alternatives; `mapping`: whether devices
-    may stand for the node's own cpu and memory.
+    may stand for the node's own cpu and memory; `careless`: whether a pod with claims of its own gets a special claim
+    even where there is nothing to ask for.
     """
 
     state: State
@@ -118,6 +119,7 @@ class Attempt:
     waiting: tuple[ResourceClaim, ...]
     weighs: bool
     mapping: bool
+    careless: bool
     unavailable: set[int] = field(default_factory=set)
     _plans: dict[frozenset[str], tuple[ExtendedClaim | None, Plan]] = field(default_factory=dict)
 
@@ -137,7 +139,7 @@ class Attempt:
         if isinstance(gone, Refusal):
             return gone
         result = NOTHING
-        if self.waiting or delegated:
+        if self.waiting or delegated or self.careless:
             made = self._allocate(node, delegated)
             if not isinstance(made, OnNode):
                 return made
@@ -198,7 +200,7 @@ class Attempt:
         if delegated not in self._plans:
             claims = self.waiting
             extended = None
-            if delegated:
+            if delegated or self.careless:
                 extended = extended_claim(self.pod.pod.spec, delegated, self.state.resolver)
                 claims = (*claims, special_claim(self.pod.pod, extended))
             self._plans[delegated] = (extended, self.state.devices.plan(claims))
@@ -265,6 +267,7 @@ def attempt(state: State, pod: PodInfo) -> Attempt | Refusal | SchedulerError | 
         tuple(claim for claim in claims if claim.status.allocation is None),
         any(request.first_available for claim in claims for request in claim.spec.devices.requests),
         state.rules.on("DRANodeAllocatableResources"),
+        extended and bool(claims) and "scheduler-claim-beside-plugin-resource" in state.rules.quirks,
     )
 
 

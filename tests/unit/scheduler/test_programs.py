@@ -344,3 +344,30 @@ def test_which_change_wakes_whom() -> None:
     assert bridge["NodeResourcesFit"](pod(limits={"example.com/gpu": "1"}))
     assert bridge["NodeResourcesFit"](pod(limits={"deviceclass.resource.kubernetes.io/one": "1"}))
     assert not bridge["NodeResourcesFit"](pod(limits={"example.com/other": "1"}))
+
+
+@pytest.mark.row(262)
+def test_a_claim_beside_a_resource_of_a_device_plugin_never_binds_where_a_class_offers_it_too() -> None:
+    """Found by the reference scheduler: it makes an empty claim for the resource, refuses it itself, and tries again."""
+
+    async def main(world: World) -> None:
+        room = {**NODE["status"]["allocatable"], "example.com/gpu": "2"}
+        world.api.create(k.NODE, {**NODE, "status": {"allocatable": room}})
+        named = {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}
+        world.api.create(k.DEVICE_CLASS, {**CLASS, "spec": named})
+        world.devices(2)
+        world.claim()
+        resources = {"limits": {"example.com/gpu": "1"}, "claims": [{"name": "gpu"}]}
+        world.pod("p", claim="c", containers=[{"name": "main", "image": "x", "resources": resources}])
+        await world.clock.sleep(30)
+        assert world.condition("p")["message"] == (
+            'running PreBind plugin "DynamicResources": nil or empty request mappings, '
+            "no update of pod default/p ExtendedResourceClaimStatus"
+        )
+        assert not world.bound("p") and world.users() == []
+        assert [claim["metadata"]["name"] for claim in world.api.list(k.RESOURCE_CLAIM, "default")] == ["c"]
+        world.api.patch(k.DEVICE_CLASS, DRIVER, {"spec": {"extendedResourceName": None}})
+        await world.clock.sleep(15)
+        assert world.bound("p") and world.users() == ["p"]
+
+    run(main)
