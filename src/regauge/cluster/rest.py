@@ -20,7 +20,7 @@ from regauge.cluster.podwrites import check_eviction_name
 from regauge.cluster.refusals import bad_request, failure, internal_error, unsupported
 from regauge.cluster.registry import has_status, known
 from regauge.cluster.selecting import matcher
-from regauge.kube import ApiError, Gone, PatchType
+from regauge.kube import ApiError, Gone, PatchType, ServerUnavailable
 from regauge.model import Kind, Object
 from regauge.model.kinds import NAMESPACE, POD
 
@@ -94,6 +94,8 @@ def answer(api: Api, request: Request) -> Answer:
         return _dispatch(api.as_actor(request.actor), request, target)
     except ApiError as error:
         return refusal(error)
+    except ServerUnavailable as error:
+        return Answer(503, failure(503, "ServiceUnavailable", str(error)))
 
 
 def refusal(error: ApiError) -> Answer:

@@ -15,7 +15,7 @@ from regauge.cluster.store import Store
 from regauge.cluster.story import Verb, Write, changed_fields
 from regauge.model import Kind, Object
 
-STORY_LENGTH = 1_000_000
+STORY_LENGTH = 200_000
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # upstream leaves out what could spell a word
 GENERATED_NAME_PREFIX_LENGTH = 58
 

@@ -16,7 +16,7 @@ from regauge.base import BugError
 from regauge.kube import EventType, Gone, WatchEvent
 from regauge.model import Kind, Object
 
-LOG_LENGTH = 50_000
+LOG_LENGTH = 10_000
 FIRST_REVISION = 1
 
 Slot = tuple[str, str]  # group and plural: all versions of a kind are one collection

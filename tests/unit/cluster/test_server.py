@@ -20,7 +20,9 @@ from regauge.base import InputError
 from regauge.cluster.api import Api
 from regauge.cluster.bootstrap import new_api_server
 from regauge.cluster.server import ApiSocket
+from regauge.cluster.server_state import ApiCall
 from regauge.host import RealClock
+from regauge.kube import ServerUnavailable
 from regauge.model.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
 
 Body = Callable[[httpx.AsyncClient, Api], Awaitable[None]]
@@ -169,6 +171,18 @@ def test_what_it_cannot_do_it_says(
         answer = await client.request(method, path, content=content)
         assert answer.status_code == code
         assert message in answer.json()["message"]
+
+    run(tmp_path / "s", body)
+
+
+def test_a_server_that_cannot_now_is_trouble_that_may_pass(tmp_path: Path) -> None:
+    async def body(client: httpx.AsyncClient, api: Api) -> None:
+        def fault(call: ApiCall) -> None:
+            raise ServerUnavailable("the store is busy")
+
+        api.state.fault = fault
+        answer = await client.post("/api/v1/namespaces/default/configmaps", json={"metadata": {"name": "a"}})
+        assert answer.status_code == 503 and answer.json()["message"] == "the store is busy"
 
     run(tmp_path / "s", body)
 

@@ -13,7 +13,7 @@ from regauge.base import InputError, TransientError
 from regauge.kube import ApiError, Gone, NotFound, ServerUnavailable
 from regauge.kube.config import Connection
 from regauge.kube.errors import api_error
-from regauge.kube.http import HttpClient
+from regauge.kube.http import HttpClient, _http_client
 from regauge.model.kinds import CONFIG_MAP, POD
 
 
@@ -121,6 +121,13 @@ def test_a_watch_that_is_refused() -> None:
 
     with pytest.raises(ApiError, match="pods is forbidden"):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("server", ["https://host:6443", "https://host/k8s/clusters/c-1"])
+def test_a_server_may_have_a_path_of_its_own(server: str) -> None:
+    client = _http_client(Connection(server=server), ("", ""), "test")
+    request = client.build_request("GET", "/api/v1/pods")
+    assert str(request.url) == f"{server}/api/v1/pods"
 
 
 def test_certificates_that_are_none_are_told() -> None:

@@ -20,6 +20,7 @@ from regauge.cluster.admission.metadata import template_metadata_errors
 from regauge.cluster.admission.nodes import node_errors
 from regauge.cluster.admission.plugins import default_tolerations, priority, runtime_class
 from regauge.cluster.admission.quota import check_quota
+from regauge.cluster.admission.quotachecks import quota_errors
 from regauge.cluster.admission.slices import slice_errors, taint_rule_errors
 from regauge.cluster.admission.workloads import workload_errors
 from regauge.cluster.refusals import FieldError, bad_request, forbidden_field, invalid
@@ -52,6 +53,7 @@ _READ_AS: dict[tuple[str, str], type[View]] = {
 
 _SIMPLE: dict[tuple[str, str], Callable[[Object, Object | None], list[FieldError]]] = {
     ("", "limitranges"): lambda object_, _old: range_errors(object_),
+    ("", "resourcequotas"): lambda object_, _old: quota_errors(object_),
     ("scheduling.k8s.io", "priorityclasses"): priority_class_errors,
     ("node.k8s.io", "runtimeclasses"): runtime_class_errors,
 }
