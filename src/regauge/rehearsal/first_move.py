@@ -23,8 +23,8 @@ from regauge.rehearsal.watching import StateLog, apply, is_ready, pods_of, remov
 from regauge.rehearsal.world import Seen, World
 
 READY_WITHIN_S = 30.0
-RUNS_WITHIN_S = 120.0
-"""A pod whose driver was away when it came is tried again by its kubelet, after up to 90 s."""
+RUNS_WITHIN_S = 60.0
+"""A pod whose driver was away when it came is tried again at its kubelet's next look."""
 GONE_WITHIN_S = 40.0
 BACK_WITHIN_S = 30.0
 
@@ -62,7 +62,7 @@ async def first_move(world: World, sample: Sample, recorder: Recorder) -> Outcom
         if await run.node_step() and await run.ownership_step():
             for object_ in sample.before:
                 await apply(world.kube, object_)
-            log.start()
+            await log.start()
             if await run.workload_step(
                 "limits", "Workload A runs by resources.limits", sample.counting, Stack.DEVICE_PLUGIN
             ):
@@ -91,7 +91,7 @@ class _Run:
             await self.restart_step()
             await self.move_step()
 
-    # A pod that comes before the kubelet knows its driver waits for its next sync, up to 90 s. So every step that starts
+    # A pod that comes before the kubelet knows its driver waits for the kubelet's next look. So every step that starts
     # a pod waits until the driver has said that it is registered.
 
     async def node_step(self) -> bool:

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -167,10 +168,26 @@ def make_runtime(name: str, clock: RealClock, files: RealFiles, directory: Path)
     cdi = (f"{directory}/etc-cdi", f"{directory}/cdi")
     if name == "process":
         return ProcessRuntime(clock, files, RealHost(), cdi, f"{directory}/c")
-    program = shutil.which("runc") or shutil.which("crun")
+    program = low_level_runtime()
     if program is None:
         raise InputError("neither runc nor crun is on this machine", fix="install one, or take --runtime process")
     return OciRuntime(clock, files, RealHost(), cdi, OciOptions(program, f"{directory}/c"))
+
+
+def low_level_runtime() -> str | None:
+    """The program that runs OCI containers on this machine."""
+    return shutil.which("runc") or shutil.which("crun")
+
+
+def remove_containers(directory: Path) -> None:
+    """Remove the containers of a dead run with their control groups, as far as this machine can."""
+    program, state = low_level_runtime(), directory / "c" / "state"
+    if program is None or not state.is_dir():
+        return
+    for container in sorted(state.iterdir()):
+        command = [program, "--root", str(state), "delete", "--force", container.name]
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(command, capture_output=True, check=False, timeout=STOP_WITHIN_S)
 
 
 @contextlib.asynccontextmanager
@@ -178,7 +195,7 @@ async def live_world(
     rules: Rules, runtime: str, node: str, devices: bytes, facts: NodeFacts
 ) -> AsyncIterator[LiveWorld]:
     """A live world in a directory of its own; everything of it is gone afterwards."""
-    with run_directory() as (directory, leftovers):
+    with run_directory(sweep=remove_containers) as (directory, leftovers):
         world = LiveWorld(rules, directory, runtime, facts, node)
         world.notes.extend(told_of(leftovers))
         try:

@@ -12,7 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,12 +50,17 @@ def base_directory() -> Path:
 
 
 @contextlib.contextmanager
-def run_directory(base: Path | None = None) -> Iterator[tuple[Path, tuple[Leftover, ...]]]:
-    """A fresh directory for one run, and the leftovers that were removed on the way. Removed at the end."""
+def run_directory(
+    base: Path | None = None, sweep: Callable[[Path], None] = lambda _: None
+) -> Iterator[tuple[Path, tuple[Leftover, ...]]]:
+    """A fresh directory for one run, and the leftovers that were removed on the way. Removed at the end.
+
+    `sweep` ends what belongs to the directory of a dead run and is not a process or a file in it.
+    """
     base = base or base_directory()
     _own(base)
     with file_lock(str(base / LOCK_FILE)):
-        leftovers = tuple(_clean(base))
+        leftovers = tuple(_clean(base, sweep))
         directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
         owner = _Owner(os.getpid(), process_start(os.getpid()) or "")
         (directory / OWNER_FILE).write_bytes(msgspec.json.encode(owner))
@@ -74,12 +79,13 @@ def _own(base: Path) -> None:
     base.chmod(0o700)
 
 
-def _clean(base: Path) -> Iterator[Leftover]:
+def _clean(base: Path, sweep: Callable[[Path], None]) -> Iterator[Leftover]:
     for directory in sorted(base.glob(f"{PREFIX}*")):
         if _alive(directory):
             continue
         pids = tuple(_processes_of(directory))
         _end(pids)
+        sweep(directory)
         shutil.rmtree(directory, ignore_errors=True)
         yield Leftover(str(directory), pids)
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from regauge.kube import Gone, KubeClient, NotFound
-from regauge.model import Object, find_kind, view
+from regauge.model import Kind, Object, find_kind, view
 from regauge.model.core import Pod
 from regauge.model.kinds import POD, RESOURCE_CLAIM
 from regauge.rehearsal.world import World
@@ -68,21 +68,25 @@ class StateLog:
         self.states: dict[str, list[str]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Nothing that comes after this returns is missed."""
         for kind, read in ((POD, self._pod), (RESOURCE_CLAIM, self._claim)):
-            self._tasks.append(asyncio.create_task(self._follow(kind.kind, read), name=f"states of {kind.plural}"))
+            listed = asyncio.Event()
+            follow = self._follow(kind, read, listed)
+            self._tasks.append(asyncio.create_task(follow, name=f"states of {kind.plural}"))
+            await listed.wait()
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _follow(self, kind_name: str, read: Callable[[Object, bool], None]) -> None:
-        kind = POD if kind_name == POD.kind else RESOURCE_CLAIM
+    async def _follow(self, kind: Kind, read: Callable[[Object, bool], None], listed: asyncio.Event) -> None:
         while True:
             found = await self._kube.list(kind, self._namespace)
             for item in found.items:
                 read(item, False)
+            listed.set()
             with contextlib.suppress(Gone):
                 async for event in self._kube.watch(kind, self._namespace, resource_version=found.resource_version):
                     if event.type != "BOOKMARK":

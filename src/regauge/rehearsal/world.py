@@ -16,8 +16,9 @@ from regauge.model import NodeReport, PluginDeviceHolder, PluginDeviceReport
 from regauge.pluginapi import PluginNet
 from regauge.rehearsal.report import Mode
 
-TIMINGS = Timings(node_status_s=1.0)
-"""A kubelet that tells its node's devices every second instead of every ten; all else as on a real node."""
+TIMINGS = Timings(node_status_s=1.0, pod_sync_s=10.0)
+"""A kubelet that tells its node's devices every second instead of every ten, and looks at its pods again after ten
+seconds instead of a minute (its syncFrequency); all else as on a real node."""
 
 DevicesSeen = Mapping[str, str]
 
