@@ -45,5 +45,7 @@ def after_message(count: int, claims: str, preemption: Preemption | NoPreemption
             return ""
         number = len(preemption.victims)
         return f"preemption: found a potential placement for pod on node {preemption.node}, preempting {number} victims"
+    if preemption.error:
+        return f"preemption: {preemption.error}"
     said = preemption.barred or fit_message(count, None, preemption.refusals.values(), NO_HELP, "")
     return ", ".join(part for part in (claims, f"preemption: {said}") if part)

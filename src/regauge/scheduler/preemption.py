@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from regauge.scheduler.claims import OnNode
 from regauge.scheduler.cycle import Cycle
 from regauge.scheduler.nodes import NodeInfo, PodInfo
-from regauge.scheduler.results import Preemption, Refusal
+from regauge.scheduler.results import Preemption, Refusal, SchedulerError
 
 PLUGIN = "DefaultPreemption"
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -24,10 +24,14 @@ PREEMPTED = "PreemptionByScheduler"
 
 @dataclass(frozen=True, slots=True)
 class NoPreemption:
-    """Why preemption does not help, per node that might have been helped; `barred` when it is not allowed at all."""
+    """Why preemption does not help, per node that might have been helped; `barred` when it is not allowed at all.
+
+    `error`: trying it out ended in an error, which is then all that is said.
+    """
 
     refusals: Mapping[str, Refusal]
     barred: str = ""
+    error: str = ""
 
 
 def preempt(cycle: Cycle, refusals: Mapping[str, Refusal]) -> Preemption | NoPreemption:
@@ -37,16 +41,19 @@ def preempt(cycle: Cycle, refusals: Mapping[str, Refusal]) -> Preemption | NoPre
         return NoPreemption({}, barred)
     found: dict[str, _Victims] = {}
     failed: dict[str, Refusal] = {}
+    errors: dict[str, None] = {}
     for name, refusal in refusals.items():
         if not refusal.curable:
             continue
         victims = _victims(cycle, cycle.state.nodes[name])
-        if isinstance(victims, Refusal):
+        if isinstance(victims, _Victims):
+            found[name] = victims
+        elif isinstance(victims, Refusal):
             failed[name] = victims
         else:
-            found[name] = victims
+            errors[victims.message] = None
     if not found:
-        return NoPreemption(failed)
+        return NoPreemption(failed, error=", ".join(errors) if len(errors) < 2 else f"[{', '.join(errors)}]")
     least = min(_cost(victims) for victims in found.values())
     best = max((name for name in found if _cost(found[name]) == least), key=lambda name: _latest(found[name].pods))
     return Preemption(best, tuple(info.key for info in found[best].pods))
@@ -81,7 +88,7 @@ class _Victims:
     guarded: int
 
 
-def _victims(cycle: Cycle, node: NodeInfo) -> _Victims | Refusal:
+def _victims(cycle: Cycle, node: NodeInfo) -> _Victims | Refusal | SchedulerError:
     candidates = [info for info in node.pods.values() if info.priority < cycle.pod.priority]
     if not candidates:
         return Refusal(PLUGIN, (NO_VICTIMS,))
@@ -121,12 +128,10 @@ def _split(cycle: Cycle, candidates: list[PodInfo]) -> tuple[list[PodInfo], list
     return guarded, free
 
 
-def _try(cycle: Cycle, node: NodeInfo) -> Refusal | None:
+def _try(cycle: Cycle, node: NodeInfo) -> Refusal | SchedulerError | None:
     others = (node if item.name == node.name else item for item in cycle.state.nodes.values())
     verdict = cycle.changed(others).check_alone(node)
-    if isinstance(verdict, OnNode):
-        return None
-    return verdict if isinstance(verdict, Refusal) else Refusal(PLUGIN, (verdict.message,))
+    return None if isinstance(verdict, OnNode) else verdict
 
 
 def _started(info: PodInfo) -> str:

@@ -426,8 +426,9 @@ def normalized(story: dict[str, Any], names: dict[str, str], prefixes: Iterable[
 
 
 def with_plain_hashes(text: str) -> str:
-    """The hashes of pod templates, which depend on every default of a pod, numbered as they appear."""
-    for index, hash_ in enumerate(dict.fromkeys(re.findall(r"(?<=\bd-)[0-9a-f]{8,10}(?=-<rand)", text)), 1):
+    """The hashes of pod templates, which depend on every default of a pod, numbered in the order of the writes."""
+    written = text[text.index('"writes"') :]
+    for index, hash_ in enumerate(dict.fromkeys(re.findall(r"(?<=\bd-)[0-9a-f]{8,10}(?=-<rand)", written)), 1):
         text = text.replace(hash_, f"<hash{index}>")
     return text
 

@@ -18,7 +18,8 @@ from regauge.scheduler import Outcome, Scheduled, SchedulerError, State, Unsched
 
 RULES = rules("1.36")
 EMPTY_SPECIAL_CLAIM = 252
-SEEDS = [*range(100), EMPTY_SPECIAL_CLAIM]
+ERROR_WHILE_PREEMPTING = (2214, 2913)
+SEEDS = [*range(100), EMPTY_SPECIAL_CLAIM, *ERROR_WHILE_PREEMPTING]
 EMPTY = (
     'running PreBind plugin "DynamicResources": nil or empty request mappings, '
     "no update of pod default/p ExtendedResourceClaimStatus"
