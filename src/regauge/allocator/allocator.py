@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 
 import msgspec
 
@@ -39,10 +40,6 @@ def solve(
         return node_view
     found = find(Table(problem, node_view, usage), budget)
     return outcome_of(found, problem, node_view, randomness) if isinstance(found, Solution) else found
-
-
-def _names_claims(outcome: Outcome) -> bool:
-    return isinstance(outcome, Abort) or (isinstance(outcome, NoFit) and outcome.bound is not None)
 
 
 class Allocator:
@@ -104,10 +101,16 @@ class Allocator:
         if isinstance(decisions, Unsupported):
             return {node.metadata.name: decisions for node in nodes}
         found = {node.metadata.name: decisions.on(self.view(node), self.usage) for node in nodes}
-        if [claim.label for claim in decisions.problem.claims] != [claim_label(claim) for claim in claims]:
+        asked = [claim.label for claim in decisions.problem.claims]
+        names = dict(zip(asked, map(claim_label, claims), strict=True))
+        if any(name != other for name, other in names.items()):
             for node in nodes:
-                if _names_claims(found[node.metadata.name]):
+                outcome = found[node.metadata.name]
+                if isinstance(outcome, Abort):
                     found[node.metadata.name] = self.allocate(node, claims)
+                elif isinstance(outcome, NoFit) and outcome.bound is not None:
+                    bound = replace(outcome.bound, claim=names[outcome.bound.claim])
+                    found[node.metadata.name] = NoFit(bound, outcome.steps)
         return found
 
     def _decide(self, claims: tuple[ResourceClaim, ...]) -> Decisions | Unsupported:

@@ -19,6 +19,7 @@ from regauge.allocator.pools import NodeView
 from regauge.allocator.problem import Problem, Slot
 from regauge.allocator.results import Solution, outcome_of
 from regauge.allocator.solving import find
+from regauge.allocator.straight import is_ordinary, straight
 from regauge.allocator.table import Cell, Table
 from regauge.allocator.usage import PoolUsage, Usage
 from regauge.allocator.values import UNKNOWN, Value
@@ -26,6 +27,8 @@ from regauge.base import Randomness
 from regauge.model.resource import DeviceTaint
 
 _MOST_PATHS = 4096
+# After so many paths that led one node each, nodes are too different for the tree to be worth its while.
+_TRIED = 64
 _IN_USE, _CELL, _ROOM, _ALONE, _TAINT, _VALUE = range(6)
 Question = tuple[int, int, int, str]
 Ending = Solution | NoFit | Abort | Exhausted
@@ -55,6 +58,8 @@ class Decisions:
         self.budget = budget
         self._roots: dict[Hashable, _Branch | Ending] = {}
         self._paths = 0
+        self._arrived = 0
+        self._ordinary = is_ordinary(problem)
         self._answered: dict[NodeView, _Answered] = {}
 
     def on(self, view: NodeView | Abort, usage: Usage) -> Outcome:
@@ -80,19 +85,26 @@ class Decisions:
         shape = view.shape
         if shape is None or any(usage.of_pool(pool.id).shares for pool in view.pools):
             return find(Table(self.problem, view, usage), self.budget)
+        if self._paths > _TRIED and self._arrived < self._paths:
+            return self._find(Table(self.problem, view, usage))
         table = _Asked(self.problem, view, usage)
         place = self._roots.get(shape)
         while isinstance(place, _Branch):
             place = place.answers.get(table.ask(place.question))
         if place is not None:
+            self._arrived += 1
             return place
         table = _Asked(self.problem, view, usage)
-        ending = find(table, self.budget)
+        ending = self._find(table)
         named = isinstance(ending, Abort) and not ending.on_node
         if self._paths < _MOST_PATHS and not table.particular and not named:
             self._paths += 1
             self._grow(shape, table.path, ending)
         return ending
+
+    def _find(self, table: Table) -> Ending:
+        found = straight(table) if self._ordinary else None
+        return find(table, self.budget) if found is None else found
 
     def _grow(self, shape: Hashable, path: dict[Question, Hashable], ending: Ending) -> None:
         answers, answer = self._roots, shape

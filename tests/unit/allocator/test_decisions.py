@@ -6,6 +6,7 @@ import random
 
 import pytest
 from tests.unit.allocator.objects import DRIVER, allocated, allocator, claim, device, node, request, slice_of
+from tests.unit.allocator.vectors import ask, differs, pairs
 
 from regauge.allocator import Abort, Exhausted, Fit, NoFit, Outcome, as_document, decisions, solving
 from regauge.model.core import Node
@@ -102,6 +103,10 @@ def test_claims_that_ask_for_the_same_share_decisions_but_not_their_names() -> N
         outcome = whole.allocate_nodes(nodes, [claim(name, broken)])["n001"]
         assert isinstance(outcome, Abort)
         assert outcome.text.startswith(f"claim team/{name}, request r: could not retrieve")
+        short = whole.allocate_nodes(nodes, [claim(name, request(count=9))])["n001"]
+        assert isinstance(short, NoFit)
+        assert short.bound is not None
+        assert short.bound.claim == f"team/{name}"
 
 
 def test_one_claim_after_the_other() -> None:
@@ -125,3 +130,14 @@ def test_one_claim_after_the_other() -> None:
         usage = usage.add(asked, fitting[0][1].results[0])
         before = outcomes
     assert number > 10
+
+
+@pytest.mark.parametrize(("minor", "name"), [("1.37", "random"), ("1.36", "random36"), ("1.37", "quirks")])
+def test_the_way_for_many_nodes_gives_upstreams_answers_too(minor: str, name: str) -> None:
+    wrong = []
+    for case, want in pairs(name, minor):
+        got = ask({**case, "nodes": [case["node"]]})
+        told_of_node = {**got, "results": got["nodes"][0]["results"], "error": got["nodes"][0]["error"]}
+        if differs(case, told_of_node, {**want, "errorOnNode": False}):
+            wrong.append(want["name"])
+    assert wrong == []
