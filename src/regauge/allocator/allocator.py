@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from regauge.allocator.decisions import Decisions
-from regauge.allocator.explaining import ClusterExplanation, Explanation, explain, explain_all
+from regauge.allocator.explaining import UNSUPPORTED, ClusterExplanation, Explanation, explain, explain_all
 from regauge.allocator.inventory import Inventory
 from regauge.allocator.outcome import Abort, NoFit, Outcome, Unsupported
 from regauge.allocator.pools import NodeView, view
@@ -130,14 +130,29 @@ class Allocator:
     def explain(self, node: Node, claims: Iterable[ResourceClaim]) -> Explanation:
         """Why `claims` fit on `node` or do not, down to each device."""
         claims = tuple(claims)
-        problem, offered = self.compile(claims), self.view(node)
+        problem = self.compile(claims)
         if isinstance(problem, Unsupported):
-            labels = tuple(map(claim_label, claims))
-            return Explanation(node.metadata.name, labels, "unsupported", problem.feature, error=problem.text)
+            return _unsupported(node, claims, problem)
+        offered = self.view(node)
         outcome = solve(problem, offered, self.usage, self.randomness, self.budget)
         return explain(problem, offered, self.usage, outcome, reads_of(self.rules))
 
     def explain_nodes(self, nodes: Iterable[Node], claims: Iterable[ResourceClaim]) -> ClusterExplanation:
         """The same for many nodes, put together by reason."""
-        claims = tuple(claims)
-        return explain_all(self.explain(node, claims) for node in nodes)
+        known, claims = {node.metadata.name: node for node in nodes}, tuple(claims)
+        problem = self.compile(claims)
+        if isinstance(problem, Unsupported):
+            return explain_all(_unsupported(node, claims, problem) for node in known.values())
+        outcomes, reads = self.allocate_nodes(known.values(), claims), reads_of(self.rules)
+        return explain_all(
+            (
+                explain(problem, self.view(node), self.usage, outcomes[name], reads, deep=False)
+                for name, node in known.items()
+            ),
+            lambda name: self.explain(known[name], claims),
+        )
+
+
+def _unsupported(node: Node, claims: Iterable[ResourceClaim], found: Unsupported) -> Explanation:
+    labels = tuple(map(claim_label, claims))
+    return Explanation(node.metadata.name, labels, UNSUPPORTED, found.feature, error=found.text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from regauge.allocator.bounds import first_bound
@@ -26,6 +26,7 @@ STALE, REMARK = "stale", "remark"
 UNKNOWN, UNSUPPORTED = "not determined", "unsupported"
 DEFAULT_BUDGET = 2_000
 _PATIENCE = 20_000
+_MOST_EXAMPLES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +84,34 @@ def explain(
     usage: Usage,
     outcome: Outcome,
     reads: Reads,
+    *,
     budget: int = DEFAULT_BUDGET,
+    deep: bool = True,
 ) -> Explanation:
-    """The explanation of `outcome`. Each change that is tried may take `budget` steps."""
+    """The explanation of `outcome`. `deep`: also what would have to change, each change tried with `budget` steps."""
     labels = tuple(claim.label for claim in problem.claims)
     if isinstance(view, Abort):
         return Explanation(view.node, labels, ERROR, view.text, error=view.text)
     name = view.node.metadata.name
     if isinstance(outcome, Unsupported):
         return Explanation(name, labels, UNSUPPORTED, f"unsupported: {outcome.feature}", error=outcome.text)
-    reasons = Reasons(Table(problem, view, usage), reads)
-    notes = _slot_notes(problem, reasons, outcome)
-    pools = _pool_notes(view)
-    if isinstance(outcome, Fit):
-        slow = _slow(problem, view, usage)
-        return Explanation(name, labels, FITS, _chosen_text(notes), pools=pools, requests=notes, slow=slow)
-    if isinstance(outcome, Abort):
-        word = NODE_ERROR if outcome.on_node else ERROR
-        return Explanation(name, labels, word, outcome.text, error=outcome.text, pools=pools, requests=notes)
-    if isinstance(outcome, Exhausted):
-        text = f"not determined within {outcome.steps} steps"
-        return Explanation(name, labels, UNKNOWN, text, pools=pools, requests=notes)
-    bound = outcome.bound or _bound(problem, view, usage)
-    found = Explanation(
-        name,
-        labels,
-        MISFIT,
-        "",
-        pools=pools,
-        requests=notes,
-        bound=bound,
-        would_fit=relaxations(problem, view, usage, budget),
-        missed=missed(problem, view, usage, budget),
-        slow=_slow(problem, view, usage),
+    notes = _slot_notes(problem, Reasons(Table(problem, view, usage), reads), outcome)
+    found = Explanation(name, labels, FITS, "", pools=_pool_notes(view), requests=notes)
+    slow = _slow(problem, view, usage) if deep else ""
+    match outcome:
+        case Fit():
+            return replace(found, text=_chosen_text(notes), slow=slow)
+        case Abort(text=text, on_node=on_node):
+            return replace(found, outcome=NODE_ERROR if on_node else ERROR, text=text, error=text)
+        case Exhausted(steps=steps):
+            return replace(found, outcome=UNKNOWN, text=f"not determined within {steps} steps")
+    found = replace(
+        found,
+        outcome=MISFIT,
+        bound=outcome.bound or _bound(problem, view, usage),
+        would_fit=relaxations(problem, view, usage, budget) if deep else (),
+        missed=missed(problem, view, usage, budget) if deep else (),
+        slow=slow,
     )
     return replace(found, text=_main_reason(found))
 
@@ -293,7 +289,8 @@ def _remarks(pool: PoolView) -> list[str]:
 class ClusterExplanation:
     """The same claims on many nodes: how many fit, and the reasons of the others, the most frequent first.
 
-    `reasons` has a sentence, the number of nodes it holds for, and one of them as an example.
+    `reasons` has a sentence, the number of nodes it holds for, and one of them as an example. `nodes` has an explanation
+    for each node, one that says what would have to change only for the examples.
     """
 
     fitting: tuple[str, ...]
@@ -301,8 +298,10 @@ class ClusterExplanation:
     nodes: Mapping[str, Explanation]
 
 
-def explain_all(explanations: Iterable[Explanation]) -> ClusterExplanation:
-    """Explanations of many nodes, put together by reason."""
+def explain_all(
+    explanations: Iterable[Explanation], deeper: Callable[[str], Explanation] | None = None
+) -> ClusterExplanation:
+    """Explanations of many nodes, put together by reason. `deeper` gives the full one for a node taken as example."""
     nodes = {one.node: one for one in explanations}
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
@@ -312,9 +311,13 @@ def explain_all(explanations: Iterable[Explanation]) -> ClusterExplanation:
         reason = _general(one)
         counts[reason] += 1
         examples.setdefault(reason, name)
+    frequent = counts.most_common()
+    if deeper is not None:
+        for reason, _ in frequent[:_MOST_EXAMPLES]:
+            nodes[examples[reason]] = deeper(examples[reason])
     return ClusterExplanation(
         fitting=tuple(name for name, one in nodes.items() if one.outcome == FITS),
-        reasons=tuple((reason, count, examples[reason]) for reason, count in counts.most_common()),
+        reasons=tuple((reason, count, examples[reason]) for reason, count in frequent),
         nodes=nodes,
     )
 
