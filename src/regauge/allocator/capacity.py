@@ -26,7 +26,8 @@ class Demand:
     """What a request takes of one device: amounts in billionths with the limit of each, and as quantities.
 
     `error`: upstream ends the allocation, `fatal` when not even with a message of its own (it crashes).
-    `refusal`: this device cannot serve the request, whatever is in use.
+    `refusal`: this device cannot serve the request, whatever is in use. `lent`: amounts that are the claim's own quantities,
+    which upstream hands on without a copy where they are too wide for an int64.
     """
 
     amounts: tuple[tuple[str, int, int], ...] = ()
@@ -34,6 +35,7 @@ class Demand:
     error: str = ""
     fatal: bool = False
     refusal: str = ""
+    lent: tuple[str, ...] = ()
 
     def fits(self, used: Mapping[str, int], chosen: Mapping[str, int]) -> bool:
         """Whether it fits beside what claims use already and what was chosen in this attempt."""
@@ -82,6 +84,9 @@ def demand(capacities: Mapping[str, Capacity], requested: Mapping[str, Quantity]
         amounts=tuple((name, nano(quantity), capacities[name].limit) for name, quantity in taken.items()),
         quantities=tuple(taken.items()),
         refusal=refusal,
+        lent=tuple(
+            name for name, one in taken.items() if one.wide and one is wanted.get(name) and capacities[name].policy
+        ),
     )
 
 

@@ -28,6 +28,9 @@ def can_guide(table: Table) -> bool:
         return False
     if table.settings.quirk("rechecks-wrong-device") or table.view.barrier is not None:
         return False
+    wide = (one.wide for slot in table.problem.slots for one in (slot.capacity or {}).values())
+    if table.settings.quirk("wide-requests-grow") and any(wide):
+        return False
     return not any(forgetful(one, table.settings) for claim in plans for one in claim.constraints)
 
 

@@ -30,7 +30,7 @@ def find(table: Table, budget: int) -> Solution | NoFit | Abort | Exhausted:
     if verdict is Verdict.STOPPED:
         return Exhausted(search.steps)
     if verdict is Verdict.FOUND:
-        picks = tuple(Chosen(*pick[:4]) for pick in search.attempt.picks)
+        picks = tuple(Chosen(*pick[:3], search.attempt.settled(pick)) for pick in search.attempt.picks)
         return Solution(picks, search.selected(), search.steps)
     if table.view.invalid and not table.settings.quirk("invalid-pools-end-search"):
         return Abort(_INVALID_POOLS, on_node=True, steps=search.steps)

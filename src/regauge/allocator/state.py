@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from regauge.allocator.capacity import Demand, demand
 from regauge.allocator.constraints import State, state_of
 from regauge.allocator.counters import Counters, Groups
 from regauge.allocator.problem import DISTINCT, Slot
@@ -15,6 +16,7 @@ from regauge.allocator.values import Value
 from regauge.model import Quantity
 
 _NODE_FEATURE = "DRAOptionalNodeOperations"
+_NANO = -9
 
 
 class Aborted(Exception):
@@ -52,6 +54,8 @@ class Attempt:
         self.picks: list[Pick] = []
         self._by_identity = table.settings.quirk("distinct-by-identity")
         self._wrong_device = table.settings.quirk("rechecks-wrong-device")
+        self._grows = table.settings.quirk("wide-requests-grow")
+        self.grown: dict[int, dict[str, Quantity]] = {}
         self.leaks = table.settings.quirk("leaks-on-reject")
 
     # -- questions
@@ -65,12 +69,38 @@ class Attempt:
     def roomy(self, slot: Slot, device: int) -> bool:
         """Whether the device's capacities suffice, beside what is used and chosen. Raises `Aborted`."""
         chosen = self.chosen.get(device)
-        if chosen is not None:
-            return self.table.demand(slot, device).fits(self.table.used(device), chosen)
+        if chosen is not None or slot.index in self.grown:
+            return self._roomy_beside(slot, device, chosen or {})
         room = self.table.room(slot, device)
         if isinstance(room, str):
             raise Aborted(room)
         return room
+
+    def _roomy_beside(self, slot: Slot, device: int, chosen: dict[str, int]) -> bool:
+        wanted, used = self._demand(slot, device), self.table.used(device)
+        if self._grows and wanted.lent and not wanted.refusal:
+            return self._looked_at(slot, wanted, used, chosen)
+        return wanted.fits(used, chosen)
+
+    def _demand(self, slot: Slot, device: int) -> Demand:
+        if slot.index not in self.grown:
+            return self.table.demand(slot, device)
+        return demand(self.devices[device].capacities, self.grown[slot.index], self.settings)
+
+    def _looked_at(self, slot: Slot, wanted: Demand, used: dict[str, int], chosen: dict[str, int]) -> bool:
+        """The look at a device as before 1.37: it adds what was chosen to the claim's own quantity, for good."""
+        for name, amount, limit in wanted.amounts:
+            if name in wanted.lent and name in chosen and name not in used:
+                quantities = self.grown.setdefault(slot.index, dict(slot.capacity or {}))
+                quantities[name] = quantities[name].add(Quantity(chosen[name], _NANO))
+            if amount + used.get(name, 0) + chosen.get(name, 0) > limit:
+                return False
+        return True
+
+    def settled(self, pick: Pick) -> tuple[tuple[str, Quantity], ...]:
+        """What the pick consumes in the end."""
+        lent = self.table.demand(pick.slot, pick.device).lent if pick.slot.index in self.grown else ()
+        return tuple((name, self.grown[pick.slot.index][name] if name in lent else one) for name, one in pick.consumed)
 
     # -- changes
 
@@ -116,7 +146,7 @@ class Attempt:
         slot, device = pick.slot, pick.device
         self.sizes[slot.claim] -= 1
         if pick.shared:
-            if self.leaks:
+            if self.leaks or slot.index in self.grown:
                 self._forget(pick)
             elif pick.chosen_before is None:
                 del self.chosen[device]
@@ -132,12 +162,15 @@ class Attempt:
 
     def _forget(self, pick: Pick) -> None:
         """Take a share back as before 1.36: whoever consumed nothing stays, and when nothing is left, all are gone."""
-        if not pick.consumed:
+        if self.leaks and not pick.consumed:
             return
-        chosen = self.chosen[pick.device]
-        for name, amount, _ in self.table.demand(pick.slot, pick.device).amounts:
-            chosen[name] -= amount
-        if not any(chosen.values()):
+        amounts = {name: amount for name, amount, _ in self._demand(pick.slot, pick.device).amounts}
+        left = {name: value - amounts.get(name, 0) for name, value in self.chosen[pick.device].items()}
+        if any(left.values()):
+            self.chosen[pick.device] = left
+        elif not self.leaks and pick.chosen_before is not None:
+            self.chosen[pick.device] = {}
+        else:
             del self.chosen[pick.device]
 
     def ready(self, device: int) -> bool:
@@ -206,7 +239,7 @@ class Attempt:
         before: dict[str, int] | None = None
         consumed: tuple[tuple[str, Quantity], ...] = ()
         if multiple:
-            wanted, before = self.table.demand(slot, device), self.chosen.get(device)
+            wanted, before = self._demand(slot, device), self.chosen.get(device)
             now = dict(before or {})
             for name, amount, _ in wanted.amounts:
                 now[name] = now.get(name, 0) + amount
