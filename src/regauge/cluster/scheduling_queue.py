@@ -52,7 +52,7 @@ class Waiting:
         count = self.errors or self.refused
         if not count:
             return 0.0
-        duration_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(count - 1, 10))
+        duration_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(count - 1, 10))
         return math.floor(self.since_s + duration_s) + 1.0
 
     @property
