@@ -1,4 +1,4 @@
-"""One workload between limits and claim: documents in, documents out, everything else in them kept.
+"""Pods between limits and claims: one description of a pod changed in place, everything else in it kept.
 
 To a claim: each container that counted a resource gets a request of its own in one ResourceClaimTemplate and refers to it,
 so that every container sees the devices it had. An init container shares the request of a later container that asks for at
@@ -8,17 +8,18 @@ least as many, as the kubelet lets it reuse those devices. Back again gives the 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from regauge.base import InputError, Where
 from regauge.inventory import whole
-from regauge.migrate.workloads import TEMPLATE_PATHS, template_of
+from regauge.migrate.sites import Site, Slot, paths_of, sites_of
 from regauge.model import Document, Kind, Object
 from regauge.model.kinds import RESOURCE_CLAIM_TEMPLATE
 
 MAX_NAME = 253
+MAX_REQUEST_NAME = 63
 CLAIM_ENTRY = "devices"
 
 
@@ -32,13 +33,31 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Use:
-    """One container's count of the resource."""
+class Target:
+    """What a counted resource becomes: a class, and selectors on its devices (CEL)."""
 
-    container: Object
+    resource_name: str
+    device_class: str
+    selectors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """One request of a claim, and the resource it stands for."""
+
+    name: str
+    target: Target
     count: int
-    init: bool
-    sidecar: bool
+
+    def as_document(self) -> Object:
+        exactly: Object = {
+            "deviceClassName": self.target.device_class,
+            "allocationMode": "ExactCount",
+            "count": self.count,
+        }
+        if self.target.selectors:
+            exactly["selectors"] = [{"cel": {"expression": text}} for text in self.target.selectors]
+        return {"name": self.name, "exactly": exactly}
 
 
 def to_claim(document: Document, resource_name: str, device_class: str) -> Moved:
@@ -47,66 +66,47 @@ def to_claim(document: Document, resource_name: str, device_class: str) -> Moved
     Raises `InputError` when the kind has no pod template known here, when it does not count the resource, or when it
     already has a claim entry of the name that would be used.
     """
-    kind = _kind(document)
-    workload = _as_written(document.object)
-    template = template_of(workload, kind)
-    spec = template.setdefault("spec", {})
-    uses = list(_uses(spec, resource_name))
-    if not uses:
+    if not paths_of(document.object):
         raise InputError(
-            f"no container asks for {resource_name}", where=_where(document), fix="name one that it asks for"
+            f"{document.kind} has no pod template that is known here",
+            where=where_of(document),
+            fix="move one of a kind that has, or name the path to it",
         )
-    _check_entry_free(spec, document)
-    requests, notes = _requests(uses, device_class)
-    claim_template = _claim_template(document, requests)
-    for use in uses:
-        _drop_resource(use.container, resource_name)
-    spec.setdefault("resourceClaims", []).append(
-        {"name": CLAIM_ENTRY, "resourceClaimTemplateName": claim_template["metadata"]["name"]}
-    )
-    return Moved(workload, (claim_template,), tuple(notes))
+    workload = as_written(document.object)
+    objects, notes = [], []
+    sites = sites_of(workload)
+    asking = [site for site in sites if resource_name in counted(site)]
+    if not asking:
+        raise InputError(
+            f"no container asks for {resource_name}", where=where_of(document), fix="name one that it asks for"
+        )
+    for site in asking:
+        check_entry_free(site, document)
+        name = claim_name(document.name, site.name if len(asking) > 1 else "")
+        requests, told = claim_for(site, (Target(resource_name, device_class),), name)
+        objects.append(claim_template(name, document.namespace, requests))
+        notes += told
+    return Moved(workload, tuple(objects), tuple(notes))
 
 
 def to_limits(moved: Object, kind: Kind, claim_template: Object, resource_name: str) -> Object:
     """The way back: the workload counting `resource_name` again. The inverse of `to_claim` for what `to_claim` made."""
     workload = copy.deepcopy(moved)
-    spec = template_of(workload, kind).get("spec", {})
     counts = {
-        request["name"]: request["exactly"].get("count", 1)
+        request["name"]: (resource_name, request["exactly"].get("count", 1))
         for request in claim_template["spec"]["spec"]["devices"]["requests"]
     }
-    for container in [*spec.get("initContainers", ()), *spec.get("containers", ())]:
-        resources = container.get("resources", {})
-        mine = [claim for claim in resources.get("claims", ()) if claim.get("name") == CLAIM_ENTRY]
-        if not mine:
-            continue
-        asked = resources.setdefault("limits", {})
-        asked[resource_name] = str(counts[mine[0]["request"]])
-        resources["claims"] = [claim for claim in resources["claims"] if claim not in mine]
-        if not resources["claims"]:
-            del resources["claims"]
-    spec["resourceClaims"] = [entry for entry in spec.get("resourceClaims", ()) if entry.get("name") != CLAIM_ENTRY]
-    if not spec["resourceClaims"]:
-        del spec["resourceClaims"]
+    for site in sites_of(workload):
+        limits_for(site, CLAIM_ENTRY, counts)
     return workload
 
 
-def _kind(document: Document) -> Kind:
-    kind = document.known
-    if kind is None or kind not in TEMPLATE_PATHS:
-        raise InputError(
-            f"{document.kind} has no pod template that is known here",
-            where=_where(document),
-            fix=f"move one of {', '.join(sorted(kind.kind for kind in TEMPLATE_PATHS))}",
-        )
-    return kind
-
-
-def _where(document: Document) -> Where:
+def where_of(document: Document) -> Where:
+    """The place of a document, for errors."""
     return Where(document.where.file, document.where.line, document.title)
 
 
-def _as_written(object_: Object) -> Object:
+def as_written(object_: Object) -> Object:
     """A copy without what the API server added, so that it can be applied anew."""
     new = copy.deepcopy(object_)
     new.pop("status", None)
@@ -133,68 +133,136 @@ def _drop_job_selector(spec: Object) -> None:
         labels.pop(name, None)
 
 
-def _uses(spec: Object, resource_name: str) -> Iterator[_Use]:
-    for field in ("containers", "initContainers"):
-        for container in spec.get(field) or ():
-            resources = container.get("resources") or {}
-            count = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.get(resource_name)
-            if count is not None and whole(count):
-                init = field == "initContainers"
-                yield _Use(container, whole(count), init, init and container.get("restartPolicy") == "Always")
+def counted(site: Site) -> dict[str, int]:
+    """What the containers of a pod description count, by resource name: the largest count of any one of them."""
+    found: dict[str, int] = {}
+    for slot in site.slots:
+        for name, count in counts_of(slot).items():
+            found[name] = max(found.get(name, 0), count)
+    return found
 
 
-def _check_entry_free(spec: Object, document: Document) -> None:
-    if any(entry.get("name") == CLAIM_ENTRY for entry in spec.get("resourceClaims") or ()):
+def counts_of(slot: Slot) -> dict[str, int]:
+    """What one container counts, by resource name. A count of nothing is left out."""
+    resources = _mapping(slot.holder.get(slot.field))
+    merged = {**_mapping(resources.get("limits")), **_mapping(resources.get("requests"))}
+    counts = {name: whole(count) for name, count in merged.items() if isinstance(count, (str, int, float))}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def check_entry_free(site: Site, document: Document) -> None:
+    """Raises `InputError` when the pod already has a claim of the name that a move gives."""
+    if any(entry.get("name") == CLAIM_ENTRY for entry in site.spec.get(site.claims_field) or ()):
         raise InputError(
-            f"it already has a claim entry named {CLAIM_ENTRY}", where=_where(document), fix="rename that entry"
+            f"it already has a claim entry named {CLAIM_ENTRY}", where=where_of(document), fix="rename that entry"
         )
 
 
-def _requests(uses: Iterable[_Use], device_class: str) -> tuple[list[Object], list[str]]:
-    """One request per container, init containers put onto a later container's request where one is large enough."""
-    requests: list[Object] = []
+def claim_name(workload: str, site: str) -> str:
+    """The name of the claim template of one pod description of a workload."""
+    end = f"-{site}-{CLAIM_ENTRY}" if site else f"-{CLAIM_ENTRY}"
+    return workload[: MAX_NAME - len(end)] + end
+
+
+def claim_for(site: Site, targets: Iterable[Target], name: str) -> tuple[list[Requested], list[str]]:
+    """Change one pod description from counts to a claim from the template `name`. Its requests, and notes."""
+    by_name = {target.resource_name: target for target in targets}
+    requests: list[Requested] = []
     notes: list[str] = []
-    large: list[tuple[str, int]] = []
-    for use in uses:
-        name = use.container["name"]
-        enough = [(count, request) for request, count in large if count >= use.count]
-        shared = min(enough)[1] if enough else None
-        if use.init and not use.sidecar and shared is not None:
-            notes.append(f"init container {name} uses the devices of {shared}, as it did under the device plugin")
-            _refer(use.container, shared)
-            continue
-        if use.init and not use.sidecar:
-            notes.append(
-                f"init container {name} asks for more than any later container: its devices stay held all along"
-            )
-        if not use.init:
-            large.append((name, use.count))
-        exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": use.count}
-        requests.append({"name": name, "exactly": exactly})
-        _refer(use.container, name)
+    large: list[Requested] = []
+    for slot in site.slots:
+        mine = {resource: count for resource, count in counts_of(slot).items() if resource in by_name}
+        for resource, count in mine.items():
+            enough = [item for item in large if item.target.resource_name == resource and item.count >= count]
+            shared = min(enough, key=lambda item: (item.count, item.name)) if enough else None
+            if slot.init and not slot.sidecar and shared is not None:
+                notes.append(
+                    f"init container {slot.name} uses the devices of {shared.name}, as it did under the device plugin"
+                )
+                _refer(site, slot, shared.name)
+                continue
+            if slot.init and not slot.sidecar:
+                notes.append(
+                    f"init container {slot.name} asks for more than any later container: its devices stay held all along"
+                )
+            made = Requested(_request_name(slot, resource, mine, requests), by_name[resource], count)
+            requests.append(made)
+            if not slot.init:
+                large.append(made)
+            _refer(site, slot, made.name)
+        for resource in by_name:
+            _drop_resource(slot, resource)
+    site.spec.setdefault(site.claims_field, []).append({"name": CLAIM_ENTRY, "resourceClaimTemplateName": name})
     return requests, notes
 
 
-def _refer(container: Object, request: str) -> None:
-    resources = container.setdefault("resources", {})
+def _request_name(slot: Slot, resource: str, mine: Mapping[str, int], taken: Iterable[Requested]) -> str:
+    """The container's name, with the resource's where it asks for several; another number where that is taken."""
+    end = ""
+    if len(mine) > 1:
+        end = "-" + resource.rpartition("/")[2].lower().replace(".", "-").replace("_", "-").strip("-")
+    names = {item.name for item in taken}
+    name = (slot.name[: MAX_REQUEST_NAME - len(end)] + end)[:MAX_REQUEST_NAME].strip("-")
+    number = 2
+    while name in names:
+        name = f"{name[: MAX_REQUEST_NAME - 4].rstrip('-')}-{number}"
+        number += 1
+    return name
+
+
+def _refer(site: Site, slot: Slot, request: str) -> None:
+    if not site.refers:
+        return
+    resources = slot.holder.setdefault(slot.field, {})
     resources.setdefault("claims", []).append({"name": CLAIM_ENTRY, "request": request})
 
 
-def _drop_resource(container: Object, resource_name: str) -> None:
-    resources: dict[str, Any] = container["resources"]
+def _drop_resource(slot: Slot, resource_name: str) -> None:
+    resources = _mapping(slot.holder.get(slot.field))
     for part in ("limits", "requests"):
-        if resource_name in (resources.get(part) or {}):
+        if resource_name in _mapping(resources.get(part)):
             del resources[part][resource_name]
             if not resources[part]:
                 del resources[part]
+    if slot.field != "resources" and not resources:
+        slot.holder.pop(slot.field, None)
 
 
-def _claim_template(document: Document, requests: list[Object]) -> Object:
-    name = f"{document.name[: MAX_NAME - len(CLAIM_ENTRY) - 1]}-{CLAIM_ENTRY}"
-    metadata = {"name": name, **({"namespace": document.namespace} if document.namespace else {})}
+def claim_template(
+    name: str, namespace: str, requests: Iterable[Requested], constraints: Iterable[Object] = ()
+) -> Object:
+    """The ResourceClaimTemplate of these requests, in v1."""
+    devices: Object = {"requests": [request.as_document() for request in requests]}
+    constraints = list(constraints)
+    if constraints:
+        devices["constraints"] = constraints
     return {
         "apiVersion": RESOURCE_CLAIM_TEMPLATE.api_version,
         "kind": RESOURCE_CLAIM_TEMPLATE.kind,
-        "metadata": metadata,
-        "spec": {"spec": {"devices": {"requests": requests}}},
+        "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
+        "spec": {"spec": {"devices": devices}},
     }
+
+
+def limits_for(site: Site, entry: str, counts: Mapping[str, tuple[str, int]]) -> None:
+    """Change one pod description from the claim `entry` to counts: (resource name, count) of each request by its name."""
+    for slot in site.slots:
+        resources = _mapping(slot.holder.get(slot.field))
+        claims = resources.get("claims") or ()
+        mine = [claim for claim in claims if claim.get("name") == entry]
+        for claim in mine:
+            resource, count = counts[claim["request"]]
+            limits = resources.setdefault("limits", {})
+            limits[resource] = str(whole(limits.get(resource, 0)) + count)
+        if mine:
+            resources["claims"] = [claim for claim in claims if claim not in mine]
+            if not resources["claims"]:
+                del resources["claims"]
+    entries = [item for item in site.spec.get(site.claims_field) or () if item.get("name") != entry]
+    site.spec[site.claims_field] = entries
+    if not entries:
+        del site.spec[site.claims_field]

@@ -20,12 +20,21 @@ DeviceMatcher = Callable[[DeviceClass, str, Device], bool]
 
 
 class VendorDriver(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
-    """What a vendor publishes through DRA for a resource that its device plugin counts."""
+    """What a vendor publishes through DRA for a resource that its device plugin counts.
+
+    `stage` is "released" or "preview", by `source` as of `date`; `kube` the first minor it serves; `selectors` (CEL) say
+    which devices of the driver are meant; `network` that they are network interfaces.
+    """
 
     pattern: str
     driver: str
     class_name: str
     source: str
+    stage: str
+    kube: str
+    date: str
+    selectors: tuple[str, ...] = ()
+    network: bool = False
 
 
 class _Table(msgspec.Struct):
@@ -64,6 +73,11 @@ def vendor_drivers() -> tuple[VendorDriver, ...]:
     return msgspec.json.decode(data, type=_Table).resources
 
 
+def vendor_of(resource_name: str) -> VendorDriver | None:
+    """What the table knows of a counted resource; None for a name that is not in it."""
+    return next((item for item in vendor_drivers() if re.fullmatch(item.pattern, resource_name)), None)
+
+
 def find_serving(resource_name: str, snapshot: Snapshot, matches: DeviceMatcher) -> Serving:
     """The class that can serve `resource_name` in this cluster: one that names it, its implicit class, or the vendor's."""
     classes = {item.metadata.name: item for item in snapshot.device_classes}
@@ -76,14 +90,34 @@ def find_serving(resource_name: str, snapshot: Snapshot, matches: DeviceMatcher)
         if name in classes:
             return _with_devices(resource_name, classes[name], "the name is the class's own", snapshot, matches)
         return Serving(resource_name, None, "", why=f"the device class {name} does not exist")
-    vendor = next((item for item in vendor_drivers() if re.fullmatch(item.pattern, resource_name)), None)
+    vendor = vendor_of(resource_name)
     if vendor is None:
         return Serving(resource_name, None, "", why="no DRA driver is known for it, and no class names it")
+    if vendor.class_name not in classes and vendor.network:
+        own = _classes_of_driver(vendor.driver, snapshot, matches)
+        if len(own) == 1:
+            how = f"the only class whose devices are of {vendor.driver} ({vendor.source})"
+            return _with_devices(resource_name, own[0], how, snapshot, matches)
     if vendor.class_name not in classes:
         why = f"its vendor's driver {vendor.driver} would offer it as class {vendor.class_name}, which does not exist here"
         return Serving(resource_name, None, "", why=why)
     how = f"vendor's driver {vendor.driver} ({vendor.source})"
     return _with_devices(resource_name, classes[vendor.class_name], how, snapshot, matches)
+
+
+def _classes_of_driver(driver: str, snapshot: Snapshot, matches: DeviceMatcher) -> list[DeviceClass]:
+    """The classes that have devices, all of one driver. Users name the classes of network drivers themselves."""
+    found = []
+    for device_class in snapshot.device_classes:
+        drivers = {
+            slice_.spec.driver
+            for slice_ in newest_slices(snapshot.slices)
+            for device in slice_.spec.devices
+            if matches(device_class, slice_.spec.driver, device)
+        }
+        if drivers == {driver}:
+            found.append(device_class)
+    return found
 
 
 def _name(device_class: DeviceClass) -> str:

@@ -8,32 +8,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from regauge.inventory import pod_ask
+from regauge.migrate.sites import TEMPLATE_PATHS
 from regauge.model import Document, Kind, Object, Snapshot, view
 from regauge.model.core import Pod, PodResourceClaim, PodTemplateSpec
-from regauge.model.kinds import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    JOB,
-    POD,
-    POD_TEMPLATE,
-    REPLICA_SET,
-    REPLICATION_CONTROLLER,
-    STATEFUL_SET,
-)
+from regauge.model.kinds import DAEMON_SET, JOB, POD
 from regauge.model.resource import DeviceClaim
-
-TEMPLATE_PATHS: Mapping[Kind, tuple[str, ...]] = {
-    DEPLOYMENT: ("spec", "template"),
-    STATEFUL_SET: ("spec", "template"),
-    DAEMON_SET: ("spec", "template"),
-    REPLICA_SET: ("spec", "template"),
-    REPLICATION_CONTROLLER: ("spec", "template"),
-    JOB: ("spec", "template"),
-    CRON_JOB: ("spec", "jobTemplate", "spec", "template"),
-    POD_TEMPLATE: ("template",),
-    POD: (),
-}
 
 
 class AskStack(Enum):

@@ -1,8 +1,8 @@
 """Kubernetes objects as values: documents, views, kinds, quantities, versions, selectors, snapshots. Pure.
 
 An object is its JSON document; the views here are read-only and are made for deciding. `regauge.model.resource` and
-`regauge.model.core` hold the views, `regauge.model.kinds` the table of kinds, `regauge.model.quoting` Go's quotes; all of
-them are imported by name.
+`regauge.model.core` hold the views, `regauge.model.kinds` the table of kinds, `regauge.model.quoting` Go's quotes,
+`regauge.model.node_files` what was read from the files of a node; all of them are imported by name.
 """
 
 from regauge.model.decimals import QuantityError
@@ -24,7 +24,7 @@ from regauge.model.rules import AllocatorVariant, Rules
 from regauge.model.selectors import matches_labels, matches_node, matches_node_term, matches_requirement
 from regauge.model.semver import Semver, SemverError
 from regauge.model.snapshot import Snapshot
-from regauge.model.versions import to_v1
+from regauge.model.versions import from_v1, to_v1
 from regauge.model.views import document_view, view, without_nulls
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "View",
     "document_view",
     "find_kind",
+    "from_v1",
     "matches_labels",
     "matches_node",
     "matches_node_term",

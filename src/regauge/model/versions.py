@@ -1,4 +1,4 @@
-"""Old resource.k8s.io objects turned into v1, as the API server converts them.
+"""Old resource.k8s.io objects turned into v1 and back, as the API server converts them.
 
 Source: k8s.io/api resource/v1beta1, v1beta2.
 """
@@ -87,3 +87,47 @@ def _device(device: Any) -> Any:
         }
     rest = {key: value for key, value in device.items() if key != "basic"}
     return {**rest, **basic}
+
+
+def from_v1(object_: dict[str, Any], version: str) -> dict[str, Any]:
+    """A resource.k8s.io/v1 object in an older version; other groups come back unchanged. The inverse of `to_v1`.
+
+    The input is not changed. Raises `InputError` for a version that v1 cannot be turned into.
+    """
+    if object_.get("apiVersion") != f"{GROUP}/v1" or version == "v1":
+        return object_
+    if version not in ("v1beta1", "v1beta2"):
+        raise InputError(f"resource.k8s.io/v1 cannot be turned into {version}", fix="aim at v1beta1 or newer")
+    new = {**object_, "apiVersion": f"{GROUP}/{version}"}
+    spec = object_.get("spec")
+    if version == "v1beta2" or not isinstance(spec, dict):
+        return new
+    kind = object_.get("kind")
+    if kind == "ResourceClaim":
+        new["spec"] = _old_claim_spec(spec)
+    elif kind == "ResourceClaimTemplate" and isinstance(spec.get("spec"), dict):
+        new["spec"] = {**spec, "spec": _old_claim_spec(spec["spec"])}
+    elif kind == "ResourceSlice" and isinstance(spec.get("devices"), list):
+        new["spec"] = {**spec, "devices": [_old_device(device) for device in spec["devices"]]}
+    return new
+
+
+def _old_claim_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    devices = spec.get("devices")
+    if not isinstance(devices, dict) or not isinstance(devices.get("requests"), list):
+        return spec
+    return {**spec, "devices": {**devices, "requests": [_old_request(request) for request in devices["requests"]]}}
+
+
+def _old_request(request: Any) -> Any:
+    if not isinstance(request, dict) or not isinstance(request.get("exactly"), dict):
+        return request
+    rest = {key: value for key, value in request.items() if key != "exactly"}
+    return {**rest, **request["exactly"]}
+
+
+def _old_device(device: Any) -> Any:
+    if not isinstance(device, dict):
+        return device
+    rest = {key: value for key, value in device.items() if key != "name"}
+    return {**({"name": device["name"]} if "name" in device else {}), "basic": rest}
