@@ -1,9 +1,11 @@
 """Container Device Interface: specs, what is valid, which device a name stands for, what it changes in a container. Pure.
 
-Files are read and written by `regauge.cdi.directory`, imported by name.
+Files are read and written by `regauge.cdi.directory`, imported by name; so is `regauge.cdi.runtimes`, which tells from a
+container runtime's configuration what it does about CDI.
 """
 
 from regauge.cdi.catalog import Catalog, Conflict, Entry, SpecFile, catalog, catalog_of, spec_file
+from regauge.cdi.changes import Change, changes, edits_of
 from regauge.cdi.conformance import conformance
 from regauge.cdi.findings import Finding
 from regauge.cdi.injection import (
@@ -32,7 +34,7 @@ from regauge.cdi.names import (
     split_device,
     split_kind,
 )
-from regauge.cdi.reading import Reading, examine, parse, read_spec, validate
+from regauge.cdi.reading import Reading, examine, line_at, parse, read_spec, validate
 from regauge.cdi.validation import edit_errors, problems
 from regauge.cdi.versions import CURRENT_VERSION, VERSIONS, enforced_version, minimum_version, with_minimum_version
 from regauge.cdi.writing import document_of, file_for, to_json, to_yaml
@@ -41,6 +43,7 @@ __all__ = [
     "CURRENT_VERSION",
     "VERSIONS",
     "Catalog",
+    "Change",
     "Conflict",
     "ContainerEdits",
     "Device",
@@ -67,16 +70,19 @@ __all__ = [
     "apply_edits",
     "catalog",
     "catalog_of",
+    "changes",
     "conformance",
     "document_of",
     "edit_errors",
     "edits_for",
+    "edits_of",
     "enforced_version",
     "examine",
     "file_for",
     "inject",
     "is_qualified",
     "is_spec_file",
+    "line_at",
     "merge_edits",
     "minimum_version",
     "parse",

@@ -75,6 +75,12 @@ def examine(text: str | bytes, file: str | None = None) -> Reading:
     return Reading(reading.spec, (*reading.findings, *placed))
 
 
+def line_at(text: str | bytes, path: Path) -> int | None:
+    """The line, from 1, of the part of a spec that `path` leads to from the top; None for what is not YAML."""
+    root, _ = compose(text)
+    return None if root is None else line_of(root, path)
+
+
 def parse(text: str | bytes, file: str | None = None) -> Reading:
     """Read one file without asking whether the spec is valid."""
     spec = _short_cut(text)

@@ -17,8 +17,8 @@ from regauge.base import InputError
 from regauge.cel.device import Device, prepare_device
 from regauge.cel.environment import MINORS, Environment
 from regauge.cel.program import CompileError, EvalError, Program, compile_selector
+from regauge.model import Semver
 from regauge.model.resource import DeviceAttribute, DeviceCapacity
-from regauge.model.semver import Semver
 
 Answer = dict[str, Any]
 T = TypeVar("T")

@@ -1,0 +1,262 @@
+"""The files of one node that CDI depends on, read from this machine or from a directory that holds a node's files.
+
+Reads only, follows no link out of the tree, opens regular files alone (a pipe would block), runs nothing. What cannot be
+read stands in the result with the reason.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from regauge.base import InputError, Where
+from regauge.cdi import ContainerEdits, Spec, is_spec_file, spec_file
+from regauge.cdi.runtimes import DEFAULT_DIRECTORIES, VENDOR_RUNTIME_CONFIG, imports_of, runtimes_of, vendor_runtime
+from regauge.collect.builds import build_notes
+from regauge.collect.node_tree import NodeTree
+from regauge.collect.recorded_node import is_recorded, read_recorded_node
+from regauge.model.node_files import NodeDirectory, NodeFile, NodeFiles, PathFacts, RuntimeProgram
+
+FILE_LIMIT_BYTES = 16 << 20
+FILES_LIMIT = 20_000
+NEIGHBOURS_LIMIT = 4096
+KUBELET_DIRECTORY = "/var/lib/kubelet"
+
+_CONTAINERD_CONFIGS = (
+    "/etc/containerd/config.toml",
+    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+    "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+    "/etc/k0s/containerd.toml",
+    "/var/snap/microk8s/current/args/containerd.toml",
+)
+_CRIO_CONFIG, _CRIO_DIRECTORY = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
+_PROGRAMS = ("containerd", "crio")
+_PROGRAM_DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/usr/sbin", "/opt/bin")
+_OTHER_DIRECTORIES = ("/usr/local/etc/cdi", "/usr/share/cdi", "/var/lib/cdi", "/var/cdi", "/opt/cdi")
+_DRIVER_MODULES = ("nvidia", "amdgpu", "habanalabs")
+
+
+def read_node(place: str = "/", directories: Sequence[str] = ()) -> NodeFiles:
+    """The node whose root is the directory `place`, or that was recorded there (with `etc-cdi`, `run-cdi`, `host.json`).
+
+    `directories` are the CDI directories, lowest priority first; without them, those that the node's runtime is configured
+    with, and if it does not say, /etc/cdi and /var/run/cdi. Raises `InputError` when `place` is no directory.
+    """
+    if not Path(place).is_dir():
+        raise InputError("there is no such directory", where=Where(place), fix="give the root of a node's files")
+    if is_recorded(place):
+        return read_recorded_node(place)
+    return _Reader(NodeTree(place)).node(place, directories)
+
+
+class _Reader:
+    """One reading. `unread` grows."""
+
+    def __init__(self, tree: NodeTree) -> None:
+        self.tree = tree
+        self.unread: list[tuple[str, str]] = []
+
+    def node(self, place: str, directories: Sequence[str]) -> NodeFiles:
+        configs = tuple(self.configs())
+        specs = tuple(self.directory(path) for path in directories or configured_directories(configs))
+        others = tuple(self.others(configs, specs))
+        edits = list(edits_in(one.data for found in (*specs, *others) for one in found.files if one.data is not None))
+        paths = self.paths([path for one in edits for path in host_paths(one)], [found.path for found in specs])
+        checkpoints = tuple(self.checkpoints())
+        return NodeFiles(
+            source=place,
+            spec_directories=specs,
+            other_directories=others,
+            paths=paths,
+            configs=configs,
+            programs=tuple(self.programs()),
+            checkpoints=checkpoints,
+            mounts=self.mounts(),
+            boot_time_s=self.boot_time_s(),
+            driver_versions=self.driver_versions(),
+            unread=tuple(self.unread),
+        )
+
+    def directory(self, path: str) -> NodeDirectory:
+        real = path = path.rstrip("/") or "/"
+        try:
+            real = self.tree.real(path)
+            facts = self.tree.facts(path)
+            if facts is None:
+                return NodeDirectory(path, real, exists=False)
+            names = self.tree.names(path)
+        except OSError as error:
+            return NodeDirectory(path, real, exists=True, error=(error.strerror or str(error)).lower())
+        if len(names) > FILES_LIMIT:
+            self.unread.append((path, f"{len(names)} files, of which the first {FILES_LIMIT} were read"))
+        read = (self.spec_file(f"{path}/{name}") for name in names[:FILES_LIMIT])
+        return NodeDirectory(path, real, True, tuple(one for one in read if one is not None), facts)
+
+    def spec_file(self, path: str) -> NodeFile | None:
+        """The file; the content of one that runtimes do not look at is not read."""
+        if is_spec_file(path):
+            return self.tree.file(path, FILE_LIMIT_BYTES)
+        try:
+            return NodeFile(path, None, self.tree.facts(path))
+        except OSError as error:
+            return NodeFile(path, None, None, (error.strerror or str(error)).lower())
+
+    def others(self, configs: Sequence[NodeFile], specs: Sequence[NodeDirectory]) -> Iterator[NodeDirectory]:
+        """Directories with specs that are none of the spec directories: those that are configured, and usual mistakes."""
+        known = {found.real for found in specs}
+        vendor = vendor_runtime(_texts(configs))
+        configured = [path for runtime in runtimes_of(_texts(configs)) for path in runtime.directories]
+        usual = (*(vendor.directories if vendor else ()), *DEFAULT_DIRECTORIES, *_OTHER_DIRECTORIES)
+        for path in dict.fromkeys((*configured, *usual)):
+            found = self.directory(path)
+            if found.exists and found.real not in known:
+                known.add(found.real)
+                yield found
+
+    def paths(self, named: Iterable[str], directories: Sequence[str]) -> dict[str, PathFacts | None]:
+        """Facts about what specs name, what is beside it under a similar name, and what is above the directories."""
+        found: dict[str, PathFacts | None] = {}
+        wanted = [path for path in dict.fromkeys(named) if path.startswith("/")]
+        beside = [one for path in wanted for one in self.similar(path)]
+        above = [one for path in directories for one in parents(path)]
+        for path in dict.fromkeys((*wanted, *beside, *above)):
+            try:
+                found[path] = self.tree.facts(path)
+            except OSError as error:
+                self.unread.append((path, (error.strerror or str(error)).lower()))
+        return self.without_guesses(found)
+
+    def without_guesses(self, found: dict[str, PathFacts | None]) -> dict[str, PathFacts | None]:
+        """An archive of a node's files often has no device nodes, or plain files in their place, which says nothing."""
+        try:
+            names = self.tree.names("/dev")
+        except OSError:
+            names = []
+        if not names:
+            return {path: facts for path, facts in found.items() if not path.startswith("/dev/")}
+        null = self.tree.facts("/dev/null")
+        if null is not None and null.is_device:
+            return found
+        return {
+            path: replace(facts, kind="") if facts and facts.kind == "file" and path.startswith("/dev/") else facts
+            for path, facts in found.items()
+        }
+
+    def similar(self, path: str) -> Iterator[str]:
+        directory, _, name = path.rpartition("/")
+        pattern = family(name)
+        if pattern is None:
+            return
+        try:
+            names = self.tree.names(directory)
+        except OSError:
+            return
+        yield from (f"{directory}/{one}" for one in names[:NEIGHBOURS_LIMIT] if family(one) == pattern)
+
+    def configs(self) -> Iterator[NodeFile]:
+        for path in _CONTAINERD_CONFIGS:
+            main = self.tree.file(path, FILE_LIMIT_BYTES)
+            if main is not None:
+                yield main
+                yield from self.imported(main)
+        for path in (_CRIO_CONFIG, *self.inside(_CRIO_DIRECTORY, "*"), VENDOR_RUNTIME_CONFIG):
+            found = self.tree.file(path, FILE_LIMIT_BYTES)
+            if found is not None:
+                yield found
+
+    def imported(self, main: NodeFile) -> Iterator[NodeFile]:
+        here = main.path.rpartition("/")[0]
+        for pattern in imports_of(main.data or b""):
+            directory, _, name = (pattern if pattern.startswith("/") else f"{here}/{pattern}").rpartition("/")
+            for path in self.inside(directory, name):
+                found = self.tree.file(path, FILE_LIMIT_BYTES)
+                if found is not None and path != main.path:
+                    yield found
+
+    def inside(self, directory: str, pattern: str) -> list[str]:
+        try:
+            return [f"{directory}/{name}" for name in self.tree.names(directory) if fnmatch.fnmatchcase(name, pattern)]
+        except OSError:
+            return []
+
+    def programs(self) -> Iterator[RuntimeProgram]:
+        for name in _PROGRAMS:
+            for path in (f"{directory}/{name}" for directory in _PROGRAM_DIRECTORIES):
+                try:
+                    facts = self.tree.facts(path)
+                    if facts is not None and facts.kind == "file":
+                        yield RuntimeProgram(path, build_notes(self.tree.outside(self.tree.real(path))))
+                        break
+                except (OSError, ValueError) as error:
+                    self.unread.append((path, str(error).lower()))
+
+    def checkpoints(self) -> Iterator[NodeFile]:
+        plugins = f"{KUBELET_DIRECTORY}/plugins"
+        kept = (path for driver in self.inside(plugins, "*") for path in self.inside(driver, "*checkpoint*"))
+        for path in (f"{KUBELET_DIRECTORY}/dra_manager_state", *kept):
+            found = self.tree.file(path, FILE_LIMIT_BYTES)
+            if found is not None:
+                yield found
+
+    def mounts(self) -> dict[str, str]:
+        text = self.tree.text("/proc/1/mounts") or self.tree.text("/proc/self/mounts")
+        rows = (line.split(" ") for line in text.splitlines())
+        return {_unescaped(row[1]): row[2] for row in rows if len(row) > 2}
+
+    def boot_time_s(self) -> float | None:
+        found = re.search(r"^btime (\d+)$", self.tree.text("/proc/stat"), re.M)
+        return float(found[1]) if found else None
+
+    def driver_versions(self) -> Mapping[str, str]:
+        found = {name: self.tree.text(f"/sys/module/{name}/version").strip() for name in _DRIVER_MODULES}
+        return {name: version for name, version in found.items() if version}
+
+
+def configured_directories(configs: Sequence[NodeFile]) -> tuple[str, ...]:
+    """The directories that the first runtime with a configuration reads, else the usual ones."""
+    runtimes = runtimes_of(_texts(configs))
+    return (runtimes[0].directories if runtimes else ()) or DEFAULT_DIRECTORIES
+
+
+def _texts(configs: Sequence[NodeFile]) -> list[tuple[str, bytes]]:
+    return [(one.path, one.data) for one in configs if one.data is not None]
+
+
+def edits_in(contents: Iterable[bytes]) -> Iterator[ContainerEdits]:
+    """The edits in specs that can be understood."""
+    for data in contents:
+        spec = spec_file("", data).spec
+        yield from _edits(spec) if spec else ()
+
+
+def host_paths(edits: ContainerEdits) -> Iterator[str]:
+    """The paths of the host that edits name."""
+    yield from (node.host_path or node.path for node in edits.device_nodes)
+    yield from (mount.host_path for mount in edits.mounts)
+    yield from (hook.path for hook in edits.hooks)
+
+
+def parents(path: str) -> Iterator[str]:
+    """The directories above a path, the nearest first."""
+    while path := path.rstrip("/").rpartition("/")[0]:
+        yield path
+    yield "/"
+
+
+def family(name: str) -> str | None:
+    """What names of the same family have in common: numbers do not count. None for a name without numbers."""
+    pattern = re.sub(r"\d+(?:\.\d+)*", "#", name)
+    return pattern if pattern != name else None
+
+
+def _edits(spec: Spec) -> Iterator[ContainerEdits]:
+    yield spec.container_edits
+    yield from (device.container_edits for device in spec.devices)
+
+
+def _unescaped(text: str) -> str:
+    """A mount point as the kernel prints it, with octal numbers for blanks."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
