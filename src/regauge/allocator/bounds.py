@@ -189,22 +189,34 @@ def _within(table: Table, attempt: Attempt, place: int, devices: set[int]) -> in
     return most
 
 
-def _matched(needs: Sequence[tuple[int, Sequence[int]]]) -> int:
+def _matched(needs: Sequence[tuple[int, tuple[int, ...]]]) -> int:
     """How many of the needed devices can be given at once, no device twice (augmenting paths)."""
+    counts: dict[tuple[int, ...], int] = {}
+    for count, devices in needs:
+        counts[devices] = counts.get(devices, 0) + min(count, len(devices))
+    sets = list(counts)
     holder: dict[int, int] = {}
-    given = [0] * len(needs)
 
     def give(need: int, seen: set[int]) -> bool:
-        for device in needs[need][1]:
-            if device in seen:
-                continue
-            seen.add(device)
-            if device not in holder or give(holder[device], seen):
+        for device in sets[need]:
+            if device not in holder:
                 holder[device] = need
                 return True
+        for device in sets[need]:
+            if device not in seen:
+                seen.add(device)
+                if give(holder[device], seen):
+                    holder[device] = need
+                    return True
         return False
 
-    for need, (count, devices) in enumerate(needs):
-        while given[need] < min(count, len(devices)) and give(need, set()):
-            given[need] += 1
-    return sum(given)
+    given = 0
+    for need, devices in enumerate(sets):
+        free = [device for device in devices if device not in holder][: counts[devices]]
+        holder.update(dict.fromkeys(free, need))
+        wanted = min(counts[devices], len(devices)) - len(free)
+        given += len(free)
+        while wanted > 0 and give(need, set()):
+            given += 1
+            wanted -= 1
+    return given

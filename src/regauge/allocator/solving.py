@@ -9,7 +9,9 @@ from regauge.allocator.results import Chosen, Solution
 from regauge.allocator.search import Search, Verdict, admit
 from regauge.allocator.state import Aborted, Attempt
 from regauge.allocator.table import Table
+from regauge.model.resource import MAX_RESULTS_PER_CLAIM
 
+# For claims of one full size; with more of them, a search that goes straight to its end takes longer.
 SOON = 200
 _INVALID_POOLS = "invalid resource pools were encountered"
 
@@ -20,8 +22,9 @@ def find(table: Table, budget: int) -> Solution | NoFit | Abort | Exhausted:
     bound: Bound | None = None
     try:
         search = Search(table, Attempt(table), admit(table))
-        verdict = search.run(min(budget, SOON))
-        if verdict is Verdict.STOPPED and budget > SOON:
+        soon = SOON * (1 + sum(map(search.need, table.problem.slots)) // MAX_RESULTS_PER_CLAIM)
+        verdict = search.run(min(budget, soon))
+        if verdict is Verdict.STOPPED and budget > soon:
             search = _anew(search)
             bound = first_bound(table, search.attempt, search.everything) if search.guide is not None else None
             verdict = search.run(budget) if bound is None else Verdict.NOTHING
