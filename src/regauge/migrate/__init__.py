@@ -10,10 +10,11 @@ from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Published, Serving, VendorDriver, find_serving, vendor_drivers
 from regauge.migrate.sites import TemplatePath, parse_path
 from regauge.migrate.text import Replacement, Rewritten, dump, join, rewrite
-from regauge.migrate.workloads import Ask, AskStack, Workload, find_workloads, template_of
+from regauge.migrate.workloads import TEMPLATE_PATHS, Ask, AskStack, Workload, find_workloads, template_of
 
 __all__ = [
     "CLAIM_ENTRY",
+    "TEMPLATE_PATHS",
     "Ask",
     "AskStack",
     "AssessRow",

@@ -27,12 +27,17 @@ from regauge.rehearsal.stand_ins import StandInPlugin
 
 # What no decision of the rehearsal depends on, or what the rehearsal makes itself.
 LEFT_OUT: tuple[Kind, ...] = (NODE, POD, RESOURCE_SLICE, CORE_EVENT, EVENT, LEASE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT)
+# Beyond this a resource counts units, such as MiB, and no devices: a kubelet that counts them by itself does as well.
+MOST_DEVICES = 2048
 FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class DumpNode:
-    """One node of a dump: its object without what the kubelet reports, and what stands in for its drivers."""
+    """One node of a dump: its object without what the kubelet reports, and what stands in for its drivers.
+
+    `capacity` is what its kubelet is told to count; what plugins advertise comes on top.
+    """
 
     name: str
     object: Object
@@ -100,15 +105,16 @@ def _node(node: Node, document: Document, snapshot: Snapshot) -> DumpNode:
     """Cpu and memory as they may be used; devices come from the stand-ins, as on a real node."""
     object_ = _kept(document)
     object_["status"] = {}
-    plugins = []
-    for name in sorted(node.status.capacity):
-        if is_extended_resource(name):
-            healthy = whole(node.status.allocatable.get(name, 0))
-            total = max(whole(node.status.capacity[name]), healthy)
-            if total:
-                plugins.append(StandInPlugin(name, healthy, total - healthy))
     usable = {**node.status.capacity, **node.status.allocatable}
     capacity = {name: str(usable[name]) for name in usable if not is_extended_resource(name)}
+    plugins = []
+    for name in sorted(filter(is_extended_resource, node.status.capacity)):
+        healthy = whole(node.status.allocatable.get(name, 0))
+        total = max(whole(node.status.capacity[name]), healthy)
+        if total > MOST_DEVICES:
+            capacity[name] = str(healthy)
+        elif total:
+            plugins.append(StandInPlugin(name, healthy, total - healthy))
     return DumpNode(
         node.metadata.name, object_, capacity, tuple(plugins), tuple(_drivers(node.metadata.name, snapshot))
     )

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -136,6 +137,12 @@ def rest(process: subprocess.Popen[str]) -> Ended:
     """Wait for its end."""
     out, err = process.communicate(timeout=LIMIT_S)
     return Ended(process.returncode, out, err)
+
+
+def children_cpu_s() -> float:
+    """Processor seconds of the child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def steady(text: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import resource
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.rehearsal.program import Place, steady
+from tests.unit.rehearsal.program import Place, children_cpu_s, steady
 
 from regauge.rehearsal import Mode, RehearsalOptions, Report, rehearse
 
@@ -119,11 +118,6 @@ def test_the_same_seed_gives_the_same_bytes_in_less_than_three_seconds(here: Pla
     assert runs[0].out == runs[1].out
     assert [run.code for run in runs] == [0, 0]
     assert all(run.err == "" for run in runs)
-
-
-def children_cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def test_another_seed_gives_other_names_and_the_same_verdict(report: Report) -> None:
