@@ -47,7 +47,6 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
 for _name, _command in _VERBS:
     app.command(_name)(in_words(_command))
 app.add_typer(cdi.app, name="cdi")
-app.add_typer(cdi.app, name="cdi")
 
 
 def main() -> None:
