@@ -174,20 +174,25 @@ def command_fault(line: str, verbs: Options, own: set[str]) -> str | None:
     words = re.split(r" {2,}|[|>#]", line)[0].split()
     if not words or words[0].startswith("-"):
         return None if not words or words[0] in own else f"no option {words[0]}"
-    if words[0] not in verbs:
-        return f"no verb {words[0]}"
-    unknown = [word for word in words[1:] if re.match(r"--?[a-z]", word) and word not in verbs[words[0]]]
-    return f"{words[0]} has no {', '.join(unknown)}" if unknown else None
+    grouped = any(verb.startswith(f"{words[0]} ") for verb in verbs)
+    verb = " ".join(words[:2]) if grouped and len(words) > 1 and re.match(r"[a-z]", words[1]) else words[0]
+    if verb not in verbs:
+        return f"no verb {verb}"
+    unknown = [word for word in words[1:] if re.match(r"--?[a-z]", word) and word not in verbs[verb]]
+    return f"{verb} has no {', '.join(unknown)}" if unknown else None
 
 
 def cli() -> tuple[Options, set[str]]:
-    """The options of every verb, and those of the program itself."""
+    """The options of every verb, also of those in groups ("cdi list"), and those of the program itself."""
     group = typer.main.get_command(app)
-    verbs = {
+    verbs = dict(vars(group)["commands"])
+    for name, verb in tuple(verbs.items()):
+        verbs |= {f"{name} {inner}": one for inner, one in vars(verb).get("commands", {}).items()}
+    options = {
         name: {option for param in verb.params for option in (*param.opts, *param.secondary_opts)}
-        for name, verb in vars(group)["commands"].items()
+        for name, verb in verbs.items()
     }
-    return verbs, {option for param in group.params for option in param.opts}
+    return options, {option for param in group.params for option in param.opts}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -206,6 +211,9 @@ def test_wrong_commands_are_found_and_all_verbs_are_in_the_readme_or_its_pages()
     assert command_fault("explain pod x", verbs, own) == "no verb explain"
     assert command_fault("rehearse DIR --reprot x", verbs, own) == "rehearse has no --reprot"
     assert command_fault("--nonsense", verbs, own) == "no option --nonsense"
+    assert command_fault("cdi lost", verbs, own) == "no verb cdi lost"
+    assert command_fault("cdi gc --remove", verbs, own) == "cdi gc has no --remove"
+    assert command_fault("cdi gc --delete", verbs, own) is None
     lines = [line for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")) for line in code(page.read_text())]
     used = {match[1].split()[0] for line in lines if (match := COMMAND.search(line))}
     assert {"rehearse", "assess", "driver", "features", "examples"} <= used
@@ -213,8 +221,8 @@ def test_wrong_commands_are_found_and_all_verbs_are_in_the_readme_or_its_pages()
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_make_targets_on_pages_exist(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
-    named = {name for line in code(page.read_text()) for name in re.findall(r"(?:^|[,;] ?)make ([a-z]+)", line)}
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    named = {name for line in code(page.read_text()) for name in re.findall(r"(?:^|[,;] ?)make ([a-z-]+)", line)}
     assert named <= targets
 
 

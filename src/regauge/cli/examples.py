@@ -18,6 +18,9 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge features --kube-version 1.36", "what of DRA is ready on 1.36, gate by gate"),
     ("regauge features --feature DRAExtendedResource", "one feature over all versions"),
     ("regauge driver --config devices.yaml --kubelet-dir /var/lib/kubelet", "serve devices under both stacks"),
+    ("regauge cdi list", "the CDI devices of this node: which file defines each, who wrote it, what is in conflict"),
+    ("regauge cdi audit --root /host", "what is wrong with a node's CDI, why, and what to do"),
+    ("regauge conformance allocator cases.jsonl", "the reference allocator's own cases, answered in its own format"),
     ("regauge --install-completion", "completion for your shell"),
 )
 

@@ -98,7 +98,9 @@ class _Reader:
     def spec_file(self, path: str) -> NodeFile | None:
         """The file; the content of one that runtimes do not look at is not read."""
         if is_spec_file(path):
-            return self.tree.file(path, FILE_LIMIT_BYTES)
+            found = self.tree.file(path, FILE_LIMIT_BYTES)
+            lost = found is None and self.tree.is_link(path)
+            return NodeFile(path, None, None, "a link that leads nowhere") if lost else found
         try:
             return NodeFile(path, None, self.tree.facts(path))
         except OSError as error:

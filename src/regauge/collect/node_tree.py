@@ -78,6 +78,10 @@ class NodeTree:
         parent, _, name = path.rstrip("/").rpartition("/")
         return os.path.join(self.outside(self.real(parent)), name)
 
+    def is_link(self, path: str) -> bool:
+        """Whether `path` itself is a symbolic link, wherever it leads."""
+        return os.path.islink(self.own(path))
+
     def device(self, path: str) -> HostDevice | NoHostDevice:
         """The device node at `path`, for injection; links above it are followed, it itself must be the node."""
         return RealHost().device(self.own(path))

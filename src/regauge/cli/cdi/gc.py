@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regauge.cli.cdi.options import Directories, Root, node_of
+from regauge.cli.cdi.options import SPEC_LIMIT_BYTES, Directories, Root, node_of
 from regauge.cli.options import Output
 from regauge.cli.output import Format, print_document, print_table, say
 
@@ -57,11 +57,12 @@ def _remove(node: NodeFiles, root: str, path: str) -> str:
     from regauge.host import RealFiles
 
     judged = next(file.data for place in node.spec_directories for file in place.files if file.path == path)
-    files, own = RealFiles(), NodeTree(root).own(path)
+    tree = NodeTree(root)
     try:
-        if files.read(own) != judged:
-            return "not removed: it changed meanwhile"
-        files.remove(own)
+        now = tree.file(path, SPEC_LIMIT_BYTES)
+        if now is None or now.data != judged:
+            return "not removed: it changed meanwhile, or is not there"
+        RealFiles().remove(tree.own(path))
     except OSError as error:
         return f"not removed: {(error.strerror or str(error)).lower()}"
     return "removed"
