@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import typer
 
-from regauge.cli import assess, cdi, conformance, convert, driver, examples, features, rehearse, version
+from regauge.cli import assess, cdi, conformance, convert, driver, examples, explain, features, rehearse, version
 from regauge.cli.ending import in_words
 
 HELP = """Run accelerators on Kubernetes under Device Plugins and DRA, and move from one to the other with proof.
@@ -37,6 +37,7 @@ app = typer.Typer(
 _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("rehearse", rehearse.command),
     ("assess", assess.command),
+    ("explain", explain.command),
     ("convert", convert.command),
     ("driver", driver.command),
     ("features", features.command),
@@ -51,4 +52,4 @@ app.add_typer(cdi.app, name="cdi")
 
 def main() -> None:
     """The entry point of the `regauge` program."""
-    app()
+    app(prog_name="regauge")

@@ -21,7 +21,7 @@ from regauge.model.kinds import RESOURCE_SLICE
 from regauge.pluginapi import ClaimRef, PluginNet, Services
 from regauge.rehearsal import rehearsing
 from regauge.rehearsal.first_move import first_move
-from regauge.rehearsal.nodes import BOOT_ID, MemoryMachine, NodePlan, NodeWorld, Place, Plugin
+from regauge.rehearsal.nodes import MemoryMachine, NodePlan, NodeWorld, Place, Plugin
 from regauge.rehearsal.report import Mode, Recorder, Step
 from regauge.rehearsal.samples import NODE, facts_of, load_sample, sample_devices
 from regauge.rehearsal.world import TIMINGS, NodeFacts
@@ -231,7 +231,7 @@ def test_a_driver_that_comes_back_with_other_devices() -> None:
                 config=config,
                 node_name=place.node,
                 host=place.host,
-                boot_id=BOOT_ID,
+                boot_id="one",
                 kubelet_dir=place.kubelet_dir,
                 cdi_dir=place.cdi_dir,
             )
