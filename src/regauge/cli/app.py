@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import typer
 
-from regauge.cli import assess, cdi, conformance, convert, driver, examples, explain, features, rehearse, version
+from regauge.cli import assess, cdi, conformance, convert, driver, examples, features, rehearse, version
 from regauge.cli.ending import in_words
 
 HELP = """Run accelerators on Kubernetes under Device Plugins and DRA, and move from one to the other with proof.
@@ -37,7 +37,6 @@ app = typer.Typer(
 _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("rehearse", rehearse.command),
     ("assess", assess.command),
-    ("explain", explain.command),
     ("convert", convert.command),
     ("driver", driver.command),
     ("features", features.command),
