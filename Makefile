@@ -10,7 +10,7 @@ CACHE := .cache
 INPUT ?=
 ARGS ?=
 
-.PHONY: setup rehearse test lint bench soak rows oracles lock clean
+.PHONY: setup rehearse test lint bench soak rows check-gpu oracles lock clean
 
 setup: $(STAMP)
 
@@ -41,6 +41,11 @@ soak: setup
 
 rows: setup
 	$(BIN)/python scripts/rows.py $(ARGS)
+
+# On a machine with NVIDIA GPUs: what NVML tells of them, recorded, and the tests on the recording.
+check-gpu: setup
+	$(BIN)/python scripts/check_gpu.py --write tests/fixtures/kinds/nvidia/recordings/this-machine.json $(ARGS)
+	$(BIN)/pytest tests/unit/driver/kinds/test_nvidia.py
 
 # The reference programs, on upstream's own libraries: needs Go; the first build downloads and takes minutes.
 oracles:

@@ -4,4 +4,4 @@ set -euo pipefail
 tool=.cache/lock-tool
 [ -x $tool/bin/uv ] || { python3 -m venv $tool; $tool/bin/pip install --quiet uv; }
 $tool/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-  --python-version 3.11 --extra cluster --group dev pyproject.toml -o requirements.lock "$@"
+  --python-version 3.11 --extra cluster --extra driver --extra nvidia --group dev pyproject.toml -o requirements.lock "$@"

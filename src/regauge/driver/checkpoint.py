@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -42,6 +43,8 @@ class HeldDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     admin: bool = False
     identity: tuple[str, ...] = ()
     cdi_ids: tuple[str, ...] = ()
+    consumed: dict[str, str] = {}
+    config: tuple[dict[str, Any], ...] = ()
 
 
 class PreparedClaim(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

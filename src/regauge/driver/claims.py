@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from regauge.base import InputError
 from regauge.driver.checkpoint import HeldDevice, PreparedClaim
+from regauge.driver.counters import overdrawn
 from regauge.driver.description import Description, Stack
+from regauge.driver.opaque import for_request
 from regauge.model import Object, view
 from regauge.model.resource import DeviceRequestAllocationResult, ResourceClaim
 from regauge.pluginapi import ClaimRef, PreparedDevice, PrepareResult
@@ -53,7 +55,12 @@ def plan(
         problem = _problem(result, assigned)
         if problem:
             return Refusal(problem)
-        _add(held, result, assigned.description)
+        config = for_request(allocation.devices.config, driver, result.request)
+        _add(held, result, assigned.description, config)
+    prepared = tuple(prepared)
+    overdraft = overdrawn(ref.uid, held.values(), assigned.description, prepared)
+    if overdraft is not None:
+        return Refusal(overdraft)
     return _busy(ref, tuple(held.values()), assigned, prepared) or tuple(held.values())
 
 
@@ -69,7 +76,10 @@ def _problem(result: DeviceRequestAllocationResult, assigned: Assigned) -> str |
 
 
 def _add(
-    held: dict[tuple[str, str | None], HeldDevice], result: DeviceRequestAllocationResult, description: Description
+    held: dict[tuple[str, str | None], HeldDevice],
+    result: DeviceRequestAllocationResult,
+    description: Description,
+    config: tuple[Object, ...],
 ) -> None:
     """One entry per device and share; requests of the claim, without the part after the slash of a subrequest."""
     request = result.request.partition("/")[0]
@@ -83,6 +93,8 @@ def _add(
         share_id=result.share_id,
         admin=bool(result.admin_access) and (old is None or old.admin),
         identity=_identity(result.device, description),
+        consumed={**(old.consumed if old else {}), **{k: str(v) for k, v in result.consumed_capacity.items()}},
+        config=(*(old.config if old else ()), *(one for one in config if old is None or one not in old.config)),
     )
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from regauge.base import Where
 from regauge.cdi import ContainerEdits
+from regauge.driver.fields import Fields
 
 API_VERSION = "regauge.dev/v1alpha1"
 KIND = "Devices"
@@ -43,11 +45,29 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class CounterSet:
+    """What several devices of one pool draw from, by name of the counter (KEP-4815)."""
+
+    name: str
+    counters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What one device takes of a counter set while somebody has it."""
+
+    set: CounterSet
+    counters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One device: who serves it, what is known of it, what a container needs to use it.
 
-    `attributes` and `capacity` are JSON as a ResourceSlice holds them. `health_file` is a file in which something else
-    says that the device is broken: missing or empty is healthy, anything else is the reason why not.
+    `attributes`, `capacity`, `policies` (of capacities that are given out in parts) and `taints` are JSON as a ResourceSlice
+    holds them. `cdi_names` are qualified names in specs that somebody else wrote; they are given beside `edits`.
+    `health_file` is a file in which something else says that the device is broken: missing or empty is healthy, anything
+    else is the reason why not.
     """
 
     name: str
@@ -59,13 +79,39 @@ class Device:
     numa_node: int | None = None
     shared: bool = False
     health_file: str = ""
+    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    draws: tuple[Draw, ...] = ()
+    cdi_names: tuple[str, ...] = ()
+    taints: tuple[Mapping[str, Any], ...] = ()
     line: int | None = field(default=None, compare=False)  # where the file says it
+
+
+@dataclass(frozen=True, slots=True)
+class TaintPolicy:
+    """When an unhealthy device is tainted in its slice, and when the taint goes. Without an effect it is not."""
+
+    effect: str = "NoSchedule"
+    after_s: float = 10.0
+    clear_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How what a kind finds becomes a device: `match` has patterns by fact, `fields` the rest as the file says it."""
+
+    match: Mapping[str, tuple[str, ...]]
+    fields: Fields
+    skip: bool = False
+
+
+_NO_FIELDS = Fields({}, Where())
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
     """What one driver process serves. `resource` is the extended resource of the device plugin stack, `driver` the DRA
-    driver's name, `cdi_kind` the vendor/class of all its CDI devices."""
+    driver's name, `cdi_kind` the vendor/class of all its CDI devices. `discover` and `rules` are for the kind: as the file
+    says them, and as `settings` and `chosen` once the kind has read them."""
 
     driver: str
     resource: str
@@ -75,6 +121,11 @@ class Description:
     answer_cdi: bool = True
     answer_classic: bool = False
     pre_start: bool = False
+    health_taint: TaintPolicy = TaintPolicy()
+    discover: Fields = field(default=_NO_FIELDS, compare=False)
+    rules: tuple[Fields, ...] = field(default=(), compare=False)
+    settings: object = None
+    chosen: tuple[Rule, ...] = ()
     _by_name: Mapping[str, Device] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

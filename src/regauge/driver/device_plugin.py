@@ -121,7 +121,8 @@ def allocation(devices: Sequence[Device], description: Description) -> Container
                 mounts[mount.container_path] = Mount(mount.container_path, mount.host_path, read_only)
             for node in device.edits.device_nodes:
                 nodes[node.path] = DeviceSpec(node.path, node.host_path or node.path, node.permissions or "rwm")
-    names = tuple(f"{description.cdi_kind}={device.name}" for device in devices) if description.answer_cdi else ()
+    own = tuple(f"{description.cdi_kind}={device.name}" for device in devices)
+    names = (*(name for device in devices for name in device.cdi_names), *own) if description.answer_cdi else ()
     return ContainerAllocateResponse(
         envs=envs, mounts=tuple(mounts.values()), devices=tuple(nodes.values()), cdi_devices=names
     )

@@ -10,14 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from regauge.base import Clock, RegaugeError
+import msgspec
+
+from regauge.base import Clock, InputError, RegaugeError
 from regauge.driver.checkpoint import Checkpoint, ClaimState, HeldDevice, PreparedClaim
 from regauge.driver.claims import Refusal, answer, plan
 from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
 from regauge.driver.kinds import ClaimUse, DeviceKind
 from regauge.driver.notices import Notice, Tell
+from regauge.driver.opaque import read_configs
 from regauge.driver.signals import Signal, wait_at_most
 from regauge.driver.specs import Specs, with_extra
 from regauge.kube import KubeClient, NotFound
@@ -143,6 +147,11 @@ class Claims:
         planned = plan(ref, found, self._fleet.assigned(), (*self.prepared.values(), *begun))
         if isinstance(planned, Refusal):
             return PrepareResult(error=planned.text)
+        try:
+            for held in planned:
+                read_configs(held.config, self._kind.CONFIGS)
+        except InputError as error:
+            return PrepareResult(error=f"claim {ref.namespace}/{ref.name}: {error}")
         return PreparedClaim(
             uid=ref.uid, namespace=ref.namespace, name=ref.name, state=ClaimState.STARTED, devices=planned
         )
@@ -175,8 +184,9 @@ class Claims:
         edits = []
         for held in claim.devices:
             device = self._device(held.device)
-            extra = await self._kind.prepare(device, _use(claim, held))
-            edits.append((held, with_extra(device, extra)))
+            config = read_configs(held.config, self._kind.CONFIGS)
+            extra = await self._kind.prepare(device, _use(claim, held, config))
+            edits.append((msgspec.structs.replace(held, cdi_ids=device.cdi_names), with_extra(device, extra)))
         devices = self._specs.write_claim(claim.uid, edits)
         return PreparedClaim(
             uid=claim.uid,
@@ -196,7 +206,7 @@ class Claims:
             for held in claim.devices if claim else ():
                 device = self._fleet.description.device(held.device)
                 if claim is not None and device is not None:
-                    await self._kind.unprepare(device, _use(claim, held))
+                    await self._kind.unprepare(device, _use(claim, held, self._configs(held)))
             self._specs.remove_claim(uid)
             self._checkpoint.forget(uid)
         except Exception as error:  # whatever a kind raises is told to the kubelet, which calls again
@@ -206,6 +216,13 @@ class Claims:
             self._tell(Notice("unprepared", "devices released", about=claim.title))
             self.released.set()
         return ""
+
+    def _configs(self, held: HeldDevice) -> tuple[Any, ...]:
+        """Parameters that another version of the driver took and this one does not know release their device all the same."""
+        try:
+            return read_configs(held.config, self._kind.CONFIGS)
+        except InputError:
+            return ()
 
     def _device(self, name: str) -> Device:
         device = self._fleet.description.device(name)
@@ -222,8 +239,8 @@ class Claims:
             self._tell(Notice("prepared", f"devices {names}", about=about))
 
 
-def _use(claim: PreparedClaim, held: HeldDevice) -> ClaimUse:
-    return ClaimUse(claim.uid, claim.namespace, claim.name, held.requests)
+def _use(claim: PreparedClaim, held: HeldDevice, config: tuple[Any, ...]) -> ClaimUse:
+    return ClaimUse(claim.uid, claim.namespace, claim.name, held.requests, held.share_id, held.consumed, config)
 
 
 class HealthReports:

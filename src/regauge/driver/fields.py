@@ -84,6 +84,13 @@ class Fields:
             raise InputError("a list of texts is expected", where=self.at(name))
         return tuple(value)
 
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """A list of whole numbers from 0 to 2^32-1; empty when it is missing."""
+        value = self._get(name, [])
+        if not isinstance(value, list) or not all(type(item) is int and 0 <= item < 2**32 for item in value):
+            raise InputError("a list of whole numbers from 0 is expected", where=self.at(name))
+        return tuple(value)
+
     def mapping(self, name: str) -> Fields:
         """A mapping below; empty when it is missing."""
         return Fields.of(self._get(name, {}), self.at(name))

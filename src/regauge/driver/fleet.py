@@ -9,6 +9,7 @@ from regauge.driver.claims import Assigned
 from regauge.driver.description import Description, Device, Stack
 from regauge.driver.kinds import Condition
 from regauge.driver.signals import Signal
+from regauge.model import Object
 
 _HEALTHY = Condition()
 
@@ -23,6 +24,7 @@ class Fleet:
         self.leaving: dict[str, Stack] = {}
         self.retired: frozenset[str] = frozenset()
         self.conditions: dict[str, Condition] = {}
+        self.taints: dict[str, Object] = {}
         self.changed = Signal()
 
     def assigned(self) -> Assigned:
@@ -35,7 +37,12 @@ class Fleet:
 
     def of(self, stack: Stack) -> tuple[Device, ...]:
         """The devices that a stack may advertise now, in the order of the description."""
-        return tuple(device for device in self.description.devices if self.owners.get(device.name) is stack)
+        mine = (device for device in self.description.devices if self.owners.get(device.name) is stack)
+        return tuple(self._tainted(device) for device in mine)
+
+    def _tainted(self, device: Device) -> Device:
+        taint = self.taints.get(device.name)
+        return device if taint is None else replace(device, taints=(*device.taints, taint))
 
     def condition(self, name: str) -> Condition:
         return self.conditions.get(name, _HEALTHY)
@@ -65,3 +72,9 @@ class Fleet:
         if changed:
             self.changed.set()
         return changed
+
+    def taint(self, taints: Mapping[str, Object]) -> None:
+        """Which devices are tainted now, beside the taints of their own."""
+        if dict(taints) != self.taints:
+            self.taints = dict(taints)
+            self.changed.set()

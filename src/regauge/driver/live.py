@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 
 from regauge.base import InputError, Where
 from regauge.cdi.directory import RealHost
+from regauge.driver.kinds import KINDS, DeviceKind
 from regauge.driver.notices import Tell
 from regauge.driver.process import Options, run
 from regauge.host import RealClock, RealFiles
@@ -20,6 +23,7 @@ from regauge.kube.config import Connection, load_connection
 from regauge.kube.http import HttpClient
 from regauge.pluginapi.wire import WireNet
 
+KINDS_GROUP = "regauge.kinds"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -36,6 +40,23 @@ class Settings:
     slices_file: str | None = None
 
 
+def installed_kinds() -> Mapping[str, type[DeviceKind]]:
+    """The kinds of devices on this machine: ours, and those that installed packages bring under `regauge.kinds`.
+
+    Raises `InputError` for one that cannot be loaded or takes the name of another.
+    """
+    found = dict(KINDS)
+    for point in entry_points(group=KINDS_GROUP):
+        package = point.dist.name if point.dist else point.value
+        if point.name in found:
+            raise InputError(f"{package} brings a kind of device {point.name!r} and there is one", fix="uninstall one")
+        try:
+            found[point.name] = point.load()
+        except Exception as error:  # whatever a package's own code raises when it is loaded
+            raise InputError(f"the kind of device {point.name!r} of {package} cannot be loaded: {error}") from error
+    return found
+
+
 async def serve(settings: Settings, tell: Tell) -> None:
     """Runs until SIGTERM or SIGINT. Raises `InputError` for what a user must mend."""
     files = RealFiles()
@@ -47,6 +68,7 @@ async def serve(settings: Settings, tell: Tell) -> None:
         kubelet_dir=_existing(settings.kubelet_dir),
         cdi_dir=os.path.abspath(settings.cdi_dir),
         slices_file=None if settings.slices_file is None else os.path.abspath(settings.slices_file),
+        kinds=installed_kinds(),
     )
     kube = _client(settings)
     task = asyncio.ensure_future(run(options, WireNet(), kube, files, RealClock(), tell))

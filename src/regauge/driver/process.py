@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from regauge.base import Clock, Files, InputError, Where
 from regauge.cdi import Host
 from regauge.driver.checkpoint import Checkpoint, ClaimState, HeldDevice, PreparedClaim
 from regauge.driver.checks import check_devices, check_host, env_conflicts
 from regauge.driver.config import read_description
-from regauge.driver.description import Description, Stack
+from regauge.driver.description import Description, Device, Stack
 from regauge.driver.device_plugin import Plugin
+from regauge.driver.discovery import found_by, tell_difference, understood
 from regauge.driver.dra import Claims, HealthReports
 from regauge.driver.fleet import Fleet
 from regauge.driver.handover import Handover
 from regauge.driver.holders import HolderSearch
-from regauge.driver.kinds import KINDS, DeviceKind, Surroundings
+from regauge.driver.kinds import KINDS, Condition, DeviceKind, Surroundings
 from regauge.driver.neighbours import Neighbours
 from regauge.driver.notices import Notice, Tell, silent
 from regauge.driver.publisher import ApiPublisher, FilePublisher
@@ -29,11 +30,13 @@ from regauge.driver.recovery import StaleClaims
 from regauge.driver.registration import DevicePluginRegistration, DRARegistration
 from regauge.driver.slices import Pool
 from regauge.driver.specs import Specs
+from regauge.driver.taints import HealthTaints
 from regauge.kube import KubeClient
 from regauge.pluginapi import PluginNet
 
 HEALTH_PERIOD_S = 2.0
 RELOAD_PERIOD_S = 2.0
+DISCOVER_PERIOD_S = 10.0
 DRAIN_S = 5.0
 WITHDRAWAL_S = 5.0  # how long the slower readers of a list or of slices may take to see that a device is gone
 
@@ -52,11 +55,12 @@ class Options:
     kubelet_dir: str = "/var/lib/kubelet"
     cdi_dir: str = "/var/run/cdi"
     slices_file: str | None = None
+    kinds: Mapping[str, type[DeviceKind]] = field(default_factory=lambda: KINDS)
 
 
-def load(path: str, files: Files, host: Host) -> Description:
+def load(path: str, files: Files, host: Host, kinds: Mapping[str, type[DeviceKind]] = KINDS) -> Description:
     """The description in a file, checked by itself and beside the host. Raises `InputError`."""
-    description = check(_read(path, files), path)
+    description = check(_read(path, files), path, kinds)
     check_host(description, host, path)
     return description
 
@@ -70,15 +74,9 @@ def _read(path: str, files: Files) -> bytes:
         ) from None
 
 
-def check(data: bytes, path: str) -> Description:
+def check(data: bytes, path: str, kinds: Mapping[str, type[DeviceKind]] = KINDS) -> Description:
     """The description from its content, checked by itself. `path` is only for messages. Raises `InputError`."""
-    description = read_description(data, path)
-    if description.device_kind not in KINDS:
-        raise InputError(
-            f"there is no kind of device {description.device_kind!r}",
-            where=Where(file=path, field="deviceKind"),
-            fix=f"one of {', '.join(KINDS)}",
-        )
+    description = understood(read_description(data, path), path, kinds)
     check_devices(description, path)
     return description
 
@@ -102,10 +100,13 @@ class Driver:
         self._clock = clock
         self._tell = tell
         self._config = _read(options.config, files)
-        self._described = check(self._config, options.config)
+        self._described = check(self._config, options.config, options.kinds)
+        self._found: tuple[Device, ...] = ()
         driver = self._described.driver
         self.fleet = Fleet(self._described, options.node_name)
-        self._kind: DeviceKind = KINDS[self._described.device_kind](Surroundings(files, options.host))
+        around = Surroundings(files, options.host, clock, tell)
+        self._kind: DeviceKind = options.kinds[self._described.device_kind](around)
+        self._taints = HealthTaints(driver, clock)
         self._plugin_dir = f"{options.kubelet_dir}/plugins/{driver}"
         self._checkpoint = Checkpoint(files, f"{self._plugin_dir}/checkpoint.json")
         self._specs = Specs(files, options.cdi_dir, self._described.cdi_kind)
@@ -137,6 +138,7 @@ class Driver:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow_health())
                 tasks.create_task(self._follow_description())
+                tasks.create_task(self._follow_discovery())
                 tasks.create_task(self._follow_owners())
                 tasks.create_task(self._follow_releases())
                 tasks.create_task(self._handover.run(self._withdrawn))
@@ -162,7 +164,7 @@ class Driver:
             self._checkpoint.put(*self._recovered())
         for uid in self._specs.remove_orphans(self._checkpoint.record.claims):
             self._tell(Notice("orphan-spec", "a CDI spec of a claim that is not prepared is removed", about=uid))
-        self.fleet.observe(await self._kind.health(self.fleet.description.devices))
+        self._observe(await self._kind.health(self.fleet.description.devices))
         await self._handover.begin()
         await self._neighbours.check_resource_name()
 
@@ -176,17 +178,20 @@ class Driver:
                 state=ClaimState.COMPLETED,
                 devices=tuple(HeldDevice(device=name, pool=self.fleet.pool) for name in names),
             )
-            for uid, names in self._specs.claims(device.name for device in self._described.devices).items()
+            for uid, names in self._specs.claims(device.name for device in self.fleet.description.devices).items()
         )
 
     async def _describe(self, description: Description) -> None:
+        self._take(description, await found_by(self._kind, description, self._options.config))
+
+    def _take(self, description: Description, found: tuple[Device, ...]) -> None:
         """Take a description over. Devices that it leaves out while a claim holds them are kept until released."""
-        found = await self._kind.discover(description.devices)
+        self._found = found
         names = {device.name for device in found}
         held = {one.device for claim in self.claims.prepared.values() for one in claim.devices}
         kept = tuple(d for d in self.fleet.description.devices if d.name not in names and d.name in held)
         self.fleet.describe(description, found, kept)
-        for text in env_conflicts(description):
+        for text in env_conflicts(self.fleet.description):
             self._tell(Notice("env-conflict", text, "warning", self._options.config))
 
     async def _follow_health(self) -> None:
@@ -198,12 +203,37 @@ class Driver:
             except Exception as error:  # a kind's trouble must not end the driver: what was known stands
                 self._tell(Notice("health-unknown", str(error), "error", self._described.device_kind))
                 continue
-            for name in self.fleet.observe(conditions):
+            for name in self._observe(conditions):
                 condition = self.fleet.condition(name)
                 if condition.healthy:
                     self._tell(Notice("healthy", "the device works", about=name))
                 else:
                     self._tell(Notice("unhealthy", condition.message, "warning", name))
+
+    def _observe(self, conditions: Mapping[str, Condition]) -> tuple[str, ...]:
+        changed = self.fleet.observe(conditions)
+        everyone = {device.name: self.fleet.condition(device.name) for device in self.fleet.description.devices}
+        self.fleet.taint(self._taints.update(everyone, self._described.health_taint))
+        return changed
+
+    async def _follow_discovery(self) -> None:
+        """Look again for what is plugged in and out. A kind that cannot look changes nothing and is told once."""
+        trouble = ""
+        while True:
+            await self._clock.sleep(DISCOVER_PERIOD_S)
+            described = self._described
+            try:
+                found = await found_by(self._kind, described, self._options.config)
+            except Exception as error:  # a kind's trouble must not end the driver: what was found stands
+                if str(error) != trouble:
+                    trouble = str(error)
+                    self._tell(Notice("discover-failed", trouble, "error", described.device_kind))
+                continue
+            trouble = ""
+            if described is self._described and found != self._found:
+                tell_difference(self._found, found, self._tell)
+                self._take(described, found)
+                self._handover.described.set()
 
     async def _follow_description(self) -> None:
         """Read the description again when its file changes; one that is wrong changes nothing and is told once."""
@@ -219,17 +249,18 @@ class Driver:
 
     async def _reload(self) -> None:
         try:
-            description = check(self._config, self._options.config)
+            description = check(self._config, self._options.config, self._options.kinds)
             known = {device.name for device in self.fleet.description.devices}
             check_host(description, self._options.host, self._options.config, known)
             _check_same(self._described, description, self._options.config)
-        except InputError as error:
+            found = await found_by(self._kind, description, self._options.config)
+        except (InputError, OSError) as error:
             self._tell(Notice("reload-refused", f"{error}; the description before stays", "error"))
             return
         self._described = description
-        await self._describe(description)
+        self._take(description, found)
         self._handover.described.set()
-        self._tell(Notice("reloaded", f"{len(description.devices)} devices", about=self._options.config))
+        self._tell(Notice("reloaded", f"{len(found)} devices", about=self._options.config))
 
     async def _follow_owners(self) -> None:
         """Take out of the specs what the device plugin stack does not hand out any more."""
@@ -301,10 +332,10 @@ class Driver:
 
 def _check_same(old: Description, new: Description, file: str) -> None:
     """Names under which the kubelet and the API server know the driver do not change while it runs."""
-    for field in ("driver", "resource", "cdi_kind", "device_kind"):
-        if getattr(old, field) != getattr(new, field):
+    for name in ("driver", "resource", "cdi_kind", "device_kind"):
+        if getattr(old, name) != getattr(new, name):
             raise InputError(
-                f"{field} changed from {getattr(old, field)!r} to {getattr(new, field)!r}",
+                f"{name} changed from {getattr(old, name)!r} to {getattr(new, name)!r}",
                 where=Where(file=file),
                 fix="stop the driver and start it anew for that",
             )

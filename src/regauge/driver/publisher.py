@@ -14,7 +14,7 @@ from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.signals import Signal, wait_at_most
-from regauge.driver.slices import Memory, Pool, Writes, dropped, writes
+from regauge.driver.slices import Memory, Pool, Writes, content, dropped, writes
 from regauge.kube import AlreadyExists, Conflict, Gone, KubeClient, NotFound
 from regauge.model import Object, read_documents
 from regauge.model.kinds import NODE, RESOURCE_SLICE
@@ -28,6 +28,8 @@ _GATES = {
     "allowMultipleAllocations": "DRAConsumableCapacity",
     "taints": "DRADeviceTaints",
     "consumesCounters": "DRAPartitionableDevices",
+    "sharedCounters": "DRAPartitionableDevices",
+    "requestPolicy": "DRAConsumableCapacity",
     "bindingConditions": "DRADeviceBindingConditions",
     "ints": "DRAListTypeAttributes",
     "bools": "DRAListTypeAttributes",
@@ -47,7 +49,7 @@ class ApiPublisher:
         self._tell = tell
         self._touched = Signal()
         self._generation = 0
-        self._sent: dict[str, tuple[str, tuple[Object, ...]]] = {}
+        self._sent: dict[str, tuple[str, Object]] = {}
         self._dropped: tuple[str, ...] = ()
         self.settled = Signal()
         self.published: frozenset[str] = frozenset()
@@ -122,8 +124,8 @@ class ApiPublisher:
 
     def _remember(self, sent: Object, stored: Object) -> None:
         """A dropped field is told once, and is no reason to write the same again for ever."""
-        devices = tuple(sent["spec"].get("devices", ()))
-        self._sent[sent["metadata"]["name"]] = (stored["metadata"].get("resourceVersion", ""), devices)
+        version = stored["metadata"].get("resourceVersion", "")
+        self._sent[sent["metadata"]["name"]] = (version, content(sent["spec"]))
         lost = dropped(sent["spec"], stored.get("spec", {}))
         if lost and lost != self._dropped:
             gates = sorted({_GATES[name] for place in lost for name in place.split(".") if name in _GATES})

@@ -16,6 +16,8 @@ from regauge.model import Object
 from regauge.model.kinds import RESOURCE_SLICE
 from regauge.model.resource import MAX_DEVICES_PER_SLICE, MAX_DEVICES_PER_SLICE_ADVANCED
 
+MAX_COUNTER_SETS_PER_SLICE = 8
+
 UUID_ATTRIBUTE = "uuid"
 PCI_ATTRIBUTE = "resource.kubernetes.io/pciBusID"
 NUMA_ATTRIBUTE = "resource.kubernetes.io/numaNode"
@@ -67,10 +69,33 @@ def device_document(device: Device) -> Object:
     if attributes:
         document["attributes"] = {name: dict(value) for name, value in attributes.items()}
     if device.capacity:
-        document["capacity"] = {name: {"value": value} for name, value in device.capacity.items()}
+        document["capacity"] = {name: _capacity(device, name, value) for name, value in device.capacity.items()}
+    if device.draws:
+        document["consumesCounters"] = [
+            {"counterSet": draw.set.name, "counters": _counters(draw.counters)} for draw in device.draws
+        ]
+    if device.taints:
+        document["taints"] = [dict(taint) for taint in device.taints]
     if device.shared:
         document["allowMultipleAllocations"] = True
     return document
+
+
+def _capacity(device: Device, name: str, value: str) -> Object:
+    policy = device.policies.get(name)
+    return {"value": value, "requestPolicy": dict(policy)} if policy else {"value": value}
+
+
+def _counters(counters: Mapping[str, str]) -> Object:
+    return {name: {"value": value} for name, value in counters.items()}
+
+
+def counter_slices(devices: Iterable[Device]) -> tuple[Object, ...]:
+    """The counter sets from which the devices draw, in slices without devices: so it is since Kubernetes 1.35."""
+    sets = {draw.set.name: draw.set.counters for device in devices for draw in device.draws}
+    documents = [{"name": name, "counters": _counters(counters)} for name, counters in sets.items()]
+    size = MAX_COUNTER_SETS_PER_SLICE
+    return tuple({"sharedCounters": documents[start : start + size]} for start in range(0, len(documents), size))
 
 
 def split(devices: Sequence[Object]) -> tuple[tuple[Object, ...], ...]:
@@ -98,10 +123,15 @@ def _advanced(device: Object) -> bool:
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What this process wrote before: its newest generation, and by slice the resourceVersion that the server answered and
-    the devices that were sent. A server that drops fields of a feature it has off is then not asked again and again."""
+    what was sent (`content`). A server that drops fields of a feature it has off is then not asked again and again."""
 
     generation: int = 0
-    sent: Mapping[str, tuple[str, tuple[Object, ...]]] = field(default_factory=dict)
+    sent: Mapping[str, tuple[str, Object]] = field(default_factory=dict)
+
+
+def content(spec: Object) -> Object:
+    """What a slice holds beside whose it is."""
+    return {name: spec[name] for name in ("devices", "sharedCounters") if spec.get(name)}
 
 
 def writes(pool: Pool, devices: Iterable[Device], actual: Sequence[Object], memory: Memory = Memory()) -> Writes:
@@ -109,17 +139,19 @@ def writes(pool: Pool, devices: Iterable[Device], actual: Sequence[Object], memo
 
     Slices that somebody deleted come back with a newer generation than this process ever wrote.
     """
-    contents = split([device_document(device) for device in devices])
-    wanted = {pool.slice_name(index): content for index, content in enumerate(contents)}
+    devices = tuple(devices)
+    listed = split([device_document(device) for device in devices])
+    contents = (*({"devices": list(part)} if part else {} for part in listed), *counter_slices(devices))
+    wanted = {pool.slice_name(index): one for index, one in enumerate(contents)}
     there = {slice_["metadata"]["name"]: slice_ for slice_ in actual}
     generations = {_generation(slice_) for slice_ in actual}
     newest = max(generations, default=0)
     if len(generations) == 1 and set(there) == set(wanted):
-        desired = {name: _desired(pool, name, content, newest, len(wanted)) for name, content in wanted.items()}
+        desired = {name: _desired(pool, name, held, newest, len(wanted)) for name, held in wanted.items()}
         if all(_same(there[name], desired[name]) or _remembered(there[name], wanted[name], memory) for name in wanted):
             return Writes(generation=newest)
     generation = max(newest, memory.generation) + 1
-    desired = {name: _desired(pool, name, content, generation, len(wanted)) for name, content in wanted.items()}
+    desired = {name: _desired(pool, name, held, generation, len(wanted)) for name, held in wanted.items()}
     return Writes(
         creates=tuple(desired[name] for name in wanted if name not in there),
         updates=tuple(_updated(there[name], desired[name]) for name in wanted if name in there),
@@ -132,7 +164,7 @@ def _generation(slice_: Object) -> int:
     return int(slice_.get("spec", {}).get("pool", {}).get("generation", 0))
 
 
-def _desired(pool: Pool, name: str, devices: tuple[Object, ...], generation: int, count: int) -> Object:
+def _desired(pool: Pool, name: str, held: Object, generation: int, count: int) -> Object:
     metadata: Object = {"name": name}
     if pool.node_uid:
         owner = {"apiVersion": "v1", "kind": "Node", "name": pool.node_name, "uid": pool.node_uid, "controller": True}
@@ -142,8 +174,7 @@ def _desired(pool: Pool, name: str, devices: tuple[Object, ...], generation: int
         "nodeName": pool.node_name,
         "pool": {"name": pool.name, "generation": generation, "resourceSliceCount": count},
     }
-    if devices:
-        spec["devices"] = list(devices)
+    spec |= held
     return {"apiVersion": RESOURCE_SLICE.api_version, "kind": RESOURCE_SLICE.kind, "metadata": metadata, "spec": spec}
 
 
@@ -156,9 +187,9 @@ def _same(actual: Object, desired: Object) -> bool:
     )
 
 
-def _remembered(actual: Object, devices: tuple[Object, ...], memory: Memory) -> bool:
+def _remembered(actual: Object, held: Object, memory: Memory) -> bool:
     version = actual["metadata"].get("resourceVersion", "")
-    return bool(version) and memory.sent.get(actual["metadata"]["name"]) == (version, devices)
+    return bool(version) and memory.sent.get(actual["metadata"]["name"]) == (version, held)
 
 
 def _fields(spec: Object) -> Object:

@@ -34,13 +34,13 @@ class Specs:
             self._specs.remove(name)
 
     def write_claim(self, uid: str, held: Iterable[tuple[HeldDevice, ContainerEdits]]) -> tuple[HeldDevice, ...]:
-        """The spec of one claim, with each device's edits. Returns the devices with their qualified CDI names."""
+        """The spec of one claim, with each device's edits. Returns the devices with their CDI name added."""
         entries: dict[str, ContainerEdits] = {}
         named = []
         for device, edits in held:
             name = claim_device_name(uid, device)
             entries[name] = edits
-            named.append(msgspec.structs.replace(device, cdi_ids=(f"{self._kind}={name}",)))
+            named.append(msgspec.structs.replace(device, cdi_ids=(*device.cdi_ids, f"{self._kind}={name}")))
         devices = tuple(CdiDevice(name=name, container_edits=edits) for name, edits in entries.items())
         self._write(Spec(kind=self._kind, devices=devices), spec_name(self._kind, uid))
         return tuple(named)
@@ -99,5 +99,9 @@ def _longest(name: str, known: frozenset[str]) -> str:
 
 
 def with_extra(device: Device, extra: ContainerEdits) -> ContainerEdits:
-    """A device's edits and what its kind adds for one claim."""
-    return device.edits if extra.is_empty() else merge_edits((device.edits, extra))
+    """A device's edits and what its kind adds for one claim. An interface that both name is called as the kind says."""
+    if extra.is_empty():
+        return device.edits
+    named = {one.host_interface_name for one in extra.net_devices}
+    left = tuple(one for one in device.edits.net_devices if one.host_interface_name not in named)
+    return merge_edits((msgspec.structs.replace(device.edits, net_devices=left), extra))

@@ -13,6 +13,7 @@ from typing import Any
 from regauge.base import MemoryFiles
 from regauge.cdi import HostDevice, NoHostDevice
 from regauge.driver import Driver, Notice, Options
+from regauge.driver.kinds import KINDS, DeviceKind
 from regauge.kube import AlreadyExists, Conflict, KubeClient, NotFound, ObjectList, Version, WatchEvent
 from regauge.model import Kind, Object
 from regauge.model.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
@@ -281,6 +282,7 @@ class Node:
     notices: list[Notice] = field(default_factory=list)
     boot_id: str = "boot-1"
     slices_file: str | None = None
+    kinds: Mapping[str, type[DeviceKind]] = field(default_factory=lambda: KINDS)
 
     def __post_init__(self) -> None:
         self.files.make_directory("/etc/regauge")
@@ -294,7 +296,14 @@ class Node:
     async def start(self, wrap: Callable[[MemoryFiles], Any] = lambda files: files) -> None:
         self.process = self.net.process("driver")
         options = Options(
-            CONFIG, "n1", self.host, self.boot_id, kubelet_dir=KUBELET, cdi_dir=CDI, slices_file=self.slices_file
+            CONFIG,
+            "n1",
+            self.host,
+            self.boot_id,
+            kubelet_dir=KUBELET,
+            cdi_dir=CDI,
+            slices_file=self.slices_file,
+            kinds=self.kinds,
         )
         self.driver = Driver(options, self.process, self.kube, wrap(self.files), self.clock, self.notices.append)
         self.task = asyncio.ensure_future(self.driver.run())

@@ -11,8 +11,11 @@ from tests.support import ROOT
 from regauge.base import MemoryFiles
 from regauge.cdi.directory import RealHost
 from regauge.driver import Description, Stack, load
+from regauge.driver.kinds import KINDS
+from regauge.driver.process import check
 
 PAGE = (ROOT / "docs" / "driver.md").read_text()
+KINDS_PAGE = (ROOT / "docs" / "kinds.md").read_text()
 ROOM = ROOT / "src" / "regauge" / "driver"
 
 
@@ -29,22 +32,33 @@ def described() -> Description:
     return load("/etc/devices.yaml", files, RealHost())
 
 
-def documented_fields() -> set[str]:
+def documented_fields(page: str = PAGE) -> set[str]:
     """The field table's first column, as paths."""
-    table = PAGE.split("| field | default | |")[1].split("\n\n")[0]
+    table = page.split("| field | default | |")[1].split("\n\n", maxsplit=1)[0]
     return set(re.findall(r"^\| `([\w.\[\]]+)` \|", table, re.M))
 
 
-def read_fields() -> set[frozenset[str]]:
+def grouped(paths: set[str]) -> dict[str, set[str]]:
+    """The names of fields by the path above them."""
+    groups: dict[str, set[str]] = {}
+    for path in paths:
+        parent, _, name = path.rpartition(".")
+        groups.setdefault(parent, set()).add(name.removesuffix("[]"))
+    return groups
+
+
+def read_fields(*files: str) -> set[frozenset[str]]:
     """The groups of fields that the code accepts: what it hands to `Fields.only`."""
-    tree = ast.parse((ROOM / "config.py").read_text())
+    trees = [ast.parse((ROOM / file).read_text()) for file in (*files, "parts.py")]
     tables = {
         ast.unparse(node.targets[0]): ast.literal_eval(node.value)
+        for tree in trees
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and ast.unparse(node.targets[0])[0] == "_"
     }
+    tables["DEVICE_FIELDS"] = tables["_DEVICE"]
     groups = set()
-    for node in ast.walk(tree):
+    for node in (inner for tree in trees[: len(files)] for inner in ast.walk(tree)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "only":
             names: list[str] = []
             for arg in node.args:
@@ -56,23 +70,47 @@ def read_fields() -> set[frozenset[str]]:
 
 
 def test_every_field_is_documented_and_no_other() -> None:
-    groups: dict[str, set[str]] = {}
-    for path in documented_fields():
-        parent, _, name = path.rpartition(".")
-        groups.setdefault(parent, set()).add(name.removesuffix("[]"))
-    found = read_fields()
-    assert len(found) == 6
+    groups = grouped(documented_fields())
+    groups["rules[]"] |= groups["devices[]"]
+    found = read_fields("config.py", "parts.py", "policies.py", "rules.py")
+    assert len(found) == 11
     assert {frozenset(names) for names in groups.values()} == found
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_a_kind_is_documented_and_no_other(kind: str) -> None:
+    groups = grouped(
+        {path.removeprefix(f"{kind}.") for path in documented_fields(KINDS_PAGE) if path.startswith(f"{kind}.")}
+    )
+    lists = {parent.removesuffix("[]") for parent in groups if parent}
+    if groups:
+        groups[""] |= lists
+    assert {frozenset(names) for names in groups.values()} == read_fields(f"kinds/{kind}.py") - {frozenset()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_facts_of_a_kind_are_documented(kind: str) -> None:
+    (row,) = re.findall(rf"^\| `{kind}` \| [^|]+ \|(.*)\|$", KINDS_PAGE, re.M)
+    named = set(re.findall(r"`(\w+)`", row))
+    if kind == "net":
+        named = (named - {"pci", "render", "card"}) | set(KINDS["pci"].FACTS) - {"render", "card"}
+    assert named == set(KINDS[kind].FACTS)
+
+
+def test_the_examples_of_kinds_are_descriptions() -> None:
+    found = [text for text in re.findall(r"```yaml\n(.*?)```", KINDS_PAGE, re.S) if "kind: Devices" in text]
+    assert {check(text.encode(), "kinds.md").device_kind for text in found} == set(KINDS) - {"static"}
+
+
 def test_the_example_uses_every_field() -> None:
-    named = {path.rpartition(".")[2].removesuffix("[]") for path in documented_fields()}
+    mine = [path for path in documented_fields() if not re.match(r"(discover|rules)\b", path)]
+    named = {path.rpartition(".")[2].removesuffix("[]") for path in mine}
     assert [name for name in sorted(named) if not re.search(rf"\b{name}:", example())] == []
 
 
 @pytest.mark.row(84)
 def test_the_example_loads_on_any_linux_host(described: Description) -> None:
-    plugin, claimed = described.devices
+    plugin, claimed, shared = described.devices
     assert (described.driver, described.resource, described.cdi_kind) == (
         "gpu.example.com",
         "example.com/gpu",
@@ -83,6 +121,7 @@ def test_the_example_loads_on_any_linux_host(described: Description) -> None:
     assert claimed.attributes["firmware"] == {"version": "1.4.2"}
     assert claimed.attributes["links"] == {"ints": [0, 2]}
     assert claimed.identity.parts() == (("uuid", "GPU-9b02c7e1"), ("pci", "0000:5e:00.0"), ("device", "195:1"))
+    assert shared.policies["queues"] == {"default": "4", "validValues": ["4", "8", "16"]}
     assert plugin.edits.mounts[0].options == ("ro", "nosuid", "nodev", "bind")
 
 

@@ -1,18 +1,24 @@
 """What a kind of device brings: it finds devices, gets them ready for a claim, and knows whether they work.
 
-A kind is one file beside `static` and a line in `kinds.KINDS`. The driver has done the rest before it calls: the claim is
-read and checked, the device belongs to the right stack and is not in use by another claim, the checkpoint is written.
+A kind is one file beside `static` and a line in `kinds.KINDS`, or a class in a package of its own that is installed under the
+entry point group `regauge.kinds`. The driver has done the rest before it calls: the claim is read and checked, the device
+belongs to the right stack and is not in use by another claim, the checkpoint is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
 
-from regauge.base import Files
+from regauge.base import Clock, Files
 from regauge.cdi import ContainerEdits, Host
-from regauge.driver.description import Device
+from regauge.driver.description import Description, Device
+from regauge.driver.fields import Fields
+from regauge.driver.notices import Tell, silent
+
+Fact = str | int | bool
+Configs = Mapping[tuple[str, str], type[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +31,29 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class ClaimUse:
-    """For whom a device is prepared."""
+    """For whom a device is prepared.
+
+    `share_id` and `consumed` (quantities by capacity) tell the part of a device that is given out in parts. `config` has what
+    the class and the claim say in opaque parameters, read as one of the kind's `CONFIGS`: the last one counts most.
+    """
 
     uid: str
     namespace: str
     name: str
     requests: tuple[str, ...]
+    share_id: str | None = None
+    consumed: Mapping[str, str] = field(default_factory=dict)
+    config: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The ports that a kind may use. It keeps no other way to the world."""
+    """The ports that a kind may use. It keeps no other way to the world. `tell` is for what an operator should know."""
 
     files: Files
     host: Host
+    clock: Clock
+    tell: Tell = silent
 
 
 class DeviceKind(Protocol):
@@ -46,13 +61,32 @@ class DeviceKind(Protocol):
 
     Concurrency: the driver never runs two of these calls at the same time for one device; health runs beside them.
     Time: the kubelet gives up on a whole prepare after 45 s, so none of these may take longer than a few seconds.
+
+    `FACTS` are the facts by which rules tell apart what the kind finds, each with an example that a rule is tried on;
+    without any, the description can have no rules. `CONFIGS` are the opaque parameters that claims may carry, as msgspec
+    Structs by apiVersion and kind: what they do not know, or what has another type, is refused.
     """
 
-    async def discover(self, described: Sequence[Device]) -> tuple[Device, ...]:
-        """The devices to serve, out of the described ones: with what the machine adds, or fewer.
+    FACTS: ClassVar[Mapping[str, Fact]]
+    CONFIGS: ClassVar[Configs]
 
-        Called at the start and at each change of the description. Retry: it must have no effect. A device that is broken
-        belongs to the result; `health` says that it is.
+    def __init__(self, surroundings: Surroundings) -> None: ...
+
+    @staticmethod
+    def settings(discover: Fields) -> object:
+        """What `discover` in the description says, for `discover` below. Equal when it says the same. Pure.
+
+        Failure: `InputError` with the place in the file; `Fields` makes it.
+        """
+
+    async def discover(self, description: Description) -> tuple[Device, ...]:
+        """The devices to serve: those described, those found by rules, with what the machine adds, or fewer.
+
+        Called at the start, at each change of the description and every 10 s. Retry: it must have no effect, and return
+        equal devices while nothing changes. A device that is broken belongs to the result; `health` says that it is. One
+        that is left out while a claim holds it is kept until it is released.
+
+        Failure: raise; what was found before stands, and that it could not be looked for is told.
         """
 
     async def prepare(self, device: Device, use: ClaimUse) -> ContainerEdits:
