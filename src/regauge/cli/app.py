@@ -9,7 +9,19 @@ from collections.abc import Callable
 
 import typer
 
-from regauge.cli import assess, cdi, conformance, convert, driver, examples, features, rehearse, version
+from regauge.cli import (
+    assess,
+    cdi,
+    conformance,
+    convert,
+    driver,
+    examples,
+    explain,
+    features,
+    flavor,
+    rehearse,
+    version,
+)
 from regauge.cli.ending import in_words
 
 HELP = """Run accelerators on Kubernetes under Device Plugins and DRA, and move from one to the other with proof.
@@ -37,6 +49,7 @@ app = typer.Typer(
 _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("rehearse", rehearse.command),
     ("assess", assess.command),
+    ("explain", explain.command),
     ("convert", convert.command),
     ("driver", driver.command),
     ("features", features.command),
@@ -47,6 +60,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
 for _name, _command in _VERBS:
     app.command(_name)(in_words(_command))
 app.add_typer(cdi.app, name="cdi")
+app.add_typer(flavor.app, name="flavor")
 
 
 def main() -> None:

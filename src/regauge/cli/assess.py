@@ -16,11 +16,11 @@ from regauge.cli.options import (
     rules_of,
     tell_skipped,
 )
-from regauge.cli.output import Format, print_document, print_table, say
+from regauge.cli.output import Format, print_document, print_table, say, tell
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
-    from regauge.migrate import Assessment
+    from regauge.migrate import Assessment, Judgement
 
 SCHEMA = "regauge.assess/v1"
 
@@ -36,6 +36,14 @@ def command(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    need: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--need",
+            metavar="[NAMESPACE/NAME=]NEED",
+            help="What you need that no manifest shows: attributes, sharing, topology or network.",
+        ),
+    ] = None,
 ) -> None:
     """Show every workload that asks for accelerators, and what each would need to move to DRA. Reads only.
 
@@ -49,12 +57,25 @@ def command(
     rules = rules_of(estate, kube_version, feature_gates)
     from regauge.migrate import assess, device_matcher
 
-    found = assess(estate.snapshot, rules, device_matcher(rules))
+    found = assess(estate.snapshot, rules, device_matcher(rules), _said(need or []))
     if output is Format.table:
         tell_skipped(estate)
         _print(found, estate, rules.minor)
     else:
         print_document(_document(found, estate, rules.minor), output)
+
+
+def _said(texts: list[str]) -> dict[str, tuple[str, ...]]:
+    from regauge.base import InputError, Where
+    from regauge.migrate import NEEDS
+
+    said: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        workload, _, need = text.rpartition("=")
+        if need not in NEEDS:
+            raise InputError(f"there is no need {need}", where=Where(field="need"), fix=f"one of {', '.join(NEEDS)}")
+        said[workload] = (*said.get(workload, ()), need)
+    return said
 
 
 def _read(input_: str | None, kubeconfig: str | None, context: str | None, namespace: str) -> Estate:
@@ -82,7 +103,8 @@ def _read(input_: str | None, kubeconfig: str | None, context: str | None, names
 def _print(found: Assessment, estate: Estate, minor: str) -> None:
     rows = [
         (
-            row.title,
+            f"{row.title} ({row.part})" if row.part else row.title,
+            row.judgement.verdict.value,
             row.stack.value,
             row.asks_for,
             str(row.count or "all"),
@@ -95,24 +117,71 @@ def _print(found: Assessment, estate: Estate, minor: str) -> None:
     if not rows:
         print("No workload asks for an accelerator, by limits or by claim.")
         return
-    print_table(("WORKLOAD", "STACK", "ASKS FOR", "PER POD", "NODE POOL", "STATE", "NEEDED TO MOVE"), rows)
+    print_table(("WORKLOAD", "VERDICT", "STACK", "ASKS FOR", "PER POD", "NODE POOL", "STATE", "NEEDED TO MOVE"), rows)
     print()
     pools = [
         (
             pool.pool,
+            pool.verdict.value,
             str(pool.nodes),
             ", ".join(f"{count} {name}" for name, count in sorted(pool.device_plugin.items())) or "-",
             ", ".join(f"{count} {name}" for name, count in sorted(pool.dra.items())) or "-",
         )
         for pool in found.pools
     ]
-    print_table(("NODE POOL", "NODES", "BY DEVICE PLUGIN", "BY DRA"), pools)
+    print_table(("NODE POOL", "VERDICT", "NODES", "BY DEVICE PLUGIN", "BY DRA"), pools)
+    _print_verdicts(found)
+    _print_dependents(found)
     ready = sum(row.ready for row in found.rows if row.stack.value == "device-plugin")
     counted = sum(row.stack.value == "device-plugin" for row in found.rows)
     say()
-    told = f"{len(found.rows)} asks, {counted} by device plugin, {ready} of them could move now"
-    say(f"{estate.source}: Kubernetes {minor}, {told}.")
+    told = f"{len(found.rows)} asks, {counted} by device plugin, {ready} of them with nothing in the way"
+    say(f"{estate.source}: Kubernetes {minor}, {told}. Verdict on the cluster: {found.verdict.value}.")
     say("Next: regauge rehearse INPUT moves one of them in a rehearsal of this cluster.")
+
+
+def _print_verdicts(found: Assessment) -> None:
+    """Why, for every verdict that is not stay; those that stay share one line each."""
+    from regauge.migrate import Verdict
+
+    rows = []
+    for row in found.rows:
+        judgement = row.judgement
+        if judgement.verdict is not Verdict.STAY:
+            evidence = "; ".join(f"{item.need} ({item.id}: {item.evidence})" for item in judgement.triggers)
+            driver = judgement.driver
+            known = f"{driver.state} {driver.driver}".strip()
+            why = f"{judgement.rule}: {judgement.why}"
+            change = "; ".join(judgement.change)
+            rows.append((row.title, row.asks_for, judgement.verdict.value, why, evidence, known, change))
+    if rows:
+        print()
+        columns = ("WORKLOAD", "ASKS FOR", "VERDICT", "WHY", "WHAT IT NEEDS", "DRIVER", "WHAT WOULD CHANGE IT")
+        print_table(columns, rows)
+    print()
+    reasons = sorted({(row.judgement.rule, row.judgement.why) for row in found.rows})
+    for rule, why in reasons:
+        count = sum(row.judgement.rule == rule for row in found.rows)
+        tell(f"{rule}: {count} asks: {why}")
+
+
+def _print_dependents(found: Assessment) -> None:
+    if not found.dependents:
+        return
+    print()
+    print_table(
+        ("DEPENDS ON THE NAME", "RESOURCE", "WHAT", "WHERE", "WITH A MOVE"),
+        [
+            (
+                f"{item.kind} {item.namespace + '/' if item.namespace else ''}{item.name}",
+                item.resource_name,
+                item.what,
+                ", ".join(item.where),
+                "; ".join((item.effect, *(f"instead: {name}" for name in item.instead))),
+            )
+            for item in found.dependents
+        ],
+    )
 
 
 def _document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
@@ -120,6 +189,7 @@ def _document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
         "schema": SCHEMA,
         "source": estate.source,
         "kubeVersion": minor,
+        "verdict": found.verdict.value,
         "workloads": [
             {
                 "namespace": row.namespace,
@@ -133,11 +203,19 @@ def _document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
                 "state": row.state,
                 "ready": row.ready,
                 "needs": list(row.needs),
+                "part": row.part,
+                "verdict": _verdict(row.judgement),
             }
             for row in found.rows
         ],
         "nodePools": [
-            {"name": pool.pool, "nodes": pool.nodes, "devicePlugin": dict(pool.device_plugin), "dra": dict(pool.dra)}
+            {
+                "name": pool.pool,
+                "nodes": pool.nodes,
+                "devicePlugin": dict(pool.device_plugin),
+                "dra": dict(pool.dra),
+                "verdict": pool.verdict.value,
+            }
             for pool in found.pools
         ],
         "resources": [
@@ -150,6 +228,36 @@ def _document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
             }
             for item in found.servings
         ],
+        "dependents": [
+            {
+                "namespace": item.namespace,
+                "kind": item.kind,
+                "name": item.name,
+                "resource": item.resource_name,
+                "what": item.what,
+                "where": list(item.where),
+                "effect": item.effect,
+                "instead": list(item.instead),
+            }
+            for item in found.dependents
+        ],
         "notRead": [{"what": item.what, "why": item.why} for item in estate.skipped],
         "warnings": list(estate.warnings),
+    }
+
+
+def _verdict(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "answer": judgement.verdict.value,
+        "rule": judgement.rule,
+        "why": judgement.why,
+        "triggers": [{"id": item.id, "need": item.need, "evidence": item.evidence} for item in judgement.triggers],
+        "driver": {
+            "state": judgement.driver.state,
+            "name": judgement.driver.driver,
+            "evidence": judgement.driver.evidence,
+            "date": judgement.driver.date,
+        },
+        "features": [{"name": item.feature, "stage": item.stage, "on": item.on} for item in judgement.features],
+        "change": list(judgement.change),
     }

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regauge.cli.options import FeatureGates, KubeVersion, rules_of
-from regauge.cli.output import plain, print_document, say
+from regauge.base import pretty_json
+from regauge.cli.manifests import ground_for, read_manifests
+from regauge.cli.options import FeatureGates, KubeVersion
+from regauge.cli.output import plain, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from regauge.collect import Estate
+    from regauge.cli.manifests import Manifest
     from regauge.migrate import Conversion, Converted, Ground, Replacement
-    from regauge.model import Document, Rules
 
-CORE_GATE = "DynamicResourceAllocation"
 SCHEMA = "regauge.convert/v1"
-MAX_BYTES = 64 << 20
 
 
 class To(StrEnum):
@@ -87,10 +82,8 @@ def command(
     kubectl kustomize . | regauge convert -f - --to dra --kube-version 1.36
     regauge convert -f old.yaml                      resource.k8s.io/v1beta1 to v1
     """
-    from regauge.migrate import AskStack, ConvertOptions, convert, ground_of, parse_path
+    from regauge.migrate import AskStack, ConvertOptions, convert, parse_path
 
-    estate = _estate(from_)
-    rules = _rules(estate, kube_version, feature_gates)
     options = ConvertOptions(
         to=AskStack(to.value) if to else None,
         paths=tuple(parse_path(text) for text in template_paths or ()),
@@ -100,101 +93,26 @@ def command(
         implicit=implicit,
         keep_labels=keep_labels,
     )
-    ground = ground_of(rules, estate.snapshot if estate else None, _pairs(classes or []))
-    texts = dict(_texts(file))
-    read = {name: _documents(text, name) for name, text in texts.items()}
-    found = convert([document for documents in read.values() for document in documents], ground, options)
+    ground = ground_for(from_, kube_version, feature_gates, classes or [])
+    manifests = read_manifests(file)
+    found = convert([document for manifest in manifests for document in manifest.documents], ground, options)
     if output is Form.json:
-        print_document(_document(found, ground), _json())
+        print(pretty_json(_document(found, ground)))
     else:
-        _print(found, texts, read)
+        _print(found, manifests)
     _tell(found)
     raise typer.Exit(1 if found.refused else 0)
 
 
-def _json() -> Any:
-    from regauge.cli.output import Format
-
-    return Format.json
-
-
-def _estate(place: str | None) -> Estate | None:
-    if place is None:
-        return None
-    from regauge.collect import load_estate
-
-    return load_estate(place)
-
-
-def _rules(estate: Estate | None, kube_version: str | None, feature_gates: str | None) -> Rules:
-    if estate is None:
-        from regauge.collect import Estate as Empty
-        from regauge.model import Snapshot
-
-        estate = Empty(Snapshot.of(()), "")
-    rules = rules_of(estate, kube_version, feature_gates)
-    if rules.on(CORE_GATE) or CORE_GATE in (feature_gates or ""):
-        return rules
-    say(f"note: Kubernetes {rules.minor} has this API only where the gate {CORE_GATE} is on; taken as on")
-    return rules_of(estate, kube_version, ",".join(filter(None, (f"{CORE_GATE}=true", feature_gates))))
-
-
-def _pairs(texts: list[str]) -> dict[str, str]:
-    from regauge.base import InputError, Where
-
-    found = {}
-    for text in texts:
-        name, equals, class_name = text.partition("=")
-        if not (name and equals and class_name):
-            raise InputError(
-                f"{text} is not NAME=CLASS", where=Where(field="class"), fix="write nvidia.com/gpu=my-class"
-            )
-        found[name] = class_name
-    return found
-
-
-def _texts(place: str) -> Iterator[tuple[str, str]]:
-    """The input as text, file by file."""
-    from regauge.base import InputError, Where
-
-    if place == "-":
-        yield "standard input", _decoded(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
-        return
-    path = Path(place)
-    if not path.exists():
-        raise InputError("there is no such file or directory", where=Where(place), fix="check the path")
-    inside = sorted(item for item in path.rglob("*") if item.suffix in (".yaml", ".yml", ".json") and item.is_file())
-    for item in inside if path.is_dir() else [path]:
-        with item.open("rb") as stream:
-            yield str(item), _decoded(stream.read(MAX_BYTES + 1), str(item))
-
-
-def _decoded(data: bytes, file: str) -> str:
-    from regauge.base import InputError, Where
-
-    if len(data) > MAX_BYTES:
-        raise InputError(f"more than {MAX_BYTES >> 20} MiB", where=Where(file), fix="split the file")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", where=Where(file), fix="give YAML or JSON") from None
-
-
-def _documents(text: str, file: str) -> list[Document]:
-    from regauge.model import read_documents
-
-    return list(read_documents(text.encode(), file))
-
-
-def _print(found: Conversion, texts: dict[str, str], read: dict[str, list[Document]]) -> None:
+def _print(found: Conversion, manifests: tuple[Manifest, ...]) -> None:
     from regauge.migrate import join, rewrite
 
     items = list(found.items)
     parts = []
     head = found.classes
-    for file, text in texts.items():
-        own, items = items[: len(read[file])], items[len(read[file]) :]
-        rewritten = rewrite(text, file, [_replacement(item) for item in own], head)
+    for manifest in manifests:
+        own, items = items[: len(manifest.documents)], items[len(manifest.documents) :]
+        rewritten = rewrite(manifest.text, manifest.file, [_replacement(item) for item in own], head)
         head = ()
         if rewritten.text:
             parts.append(rewritten.text)

@@ -3,17 +3,24 @@
 from regauge.migrate.assess import Assessment, AssessRow, ServingPool, assess
 from regauge.migrate.convert import Conversion, Converted, ConvertOptions, Fate
 from regauge.migrate.converting import convert
+from regauge.migrate.dependents import Dependent, find_dependents
+from regauge.migrate.flavor_drift import Drift, find_drift
+from regauge.migrate.flavor_render import Rendered, render
+from regauge.migrate.flavors import Flavor, is_flavor, read_flavors
 from regauge.migrate.ground import Ground, ground_of
 from regauge.migrate.matching import device_matcher
 from regauge.migrate.move import CLAIM_ENTRY, Moved, to_claim, to_limits
 from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Published, Serving, VendorDriver, find_serving, vendor_drivers
-from regauge.migrate.sites import TemplatePath, parse_path
+from regauge.migrate.sites import TEMPLATE_PATHS, TemplatePath, parse_path
 from regauge.migrate.text import Replacement, Rewritten, dump, join, rewrite
-from regauge.migrate.workloads import TEMPLATE_PATHS, Ask, AskStack, Workload, find_workloads, template_of
+from regauge.migrate.triggers import NEEDS, Trigger
+from regauge.migrate.verdict import Judgement, Verdict, decide, trigger_rules, verdict_rules
+from regauge.migrate.workloads import Ask, AskStack, Workload, find_workloads, template_of
 
 __all__ = [
     "CLAIM_ENTRY",
+    "NEEDS",
     "TEMPLATE_PATHS",
     "Ask",
     "AskStack",
@@ -22,32 +29,47 @@ __all__ = [
     "Conversion",
     "ConvertOptions",
     "Converted",
+    "Dependent",
     "DeviceMatcher",
+    "Drift",
     "Fate",
+    "Flavor",
     "Ground",
+    "Judgement",
     "Moved",
     "Published",
+    "Rendered",
     "Replacement",
     "Rewritten",
     "Serving",
     "ServingPool",
     "TemplatePath",
+    "Trigger",
     "VendorDriver",
+    "Verdict",
     "Workload",
     "assess",
     "convert",
+    "decide",
     "device_matcher",
     "dump",
+    "find_dependents",
+    "find_drift",
     "find_serving",
     "find_workloads",
     "ground_of",
+    "is_flavor",
     "join",
     "parse_path",
     "pool_of",
     "pools_of",
+    "read_flavors",
+    "render",
     "rewrite",
     "template_of",
     "to_claim",
     "to_limits",
+    "trigger_rules",
     "vendor_drivers",
+    "verdict_rules",
 ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from regauge.inventory import is_extended_resource, newest_slices, whole
+from regauge.migrate.dependents import Dependent, find_dependents
+from regauge.migrate.labels import describes_devices
 from regauge.migrate.limits import limit_range_blockers
 from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Serving, find_serving
+from regauge.migrate.triggers import Subject, find_triggers
+from regauge.migrate.verdict import Judgement, Verdict, judge, together
 from regauge.migrate.workloads import Ask, AskStack, Workload, find_workloads
 from regauge.model import Rules, Snapshot, matches_node
 from regauge.model.core import Node
@@ -32,6 +36,8 @@ class AssessRow:
     state: str
     ready: bool
     needs: tuple[str, ...]
+    judgement: Judgement
+    part: str = ""
 
     @property
     def title(self) -> str:
@@ -46,6 +52,7 @@ class ServingPool:
     nodes: int
     device_plugin: Mapping[str, int]
     dra: Mapping[str, int]
+    verdict: Verdict = Verdict.STAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +62,66 @@ class Assessment:
     rows: tuple[AssessRow, ...]
     pools: tuple[ServingPool, ...]
     servings: tuple[Serving, ...]
+    dependents: tuple[Dependent, ...]
+    verdict: Verdict
 
 
-def assess(snapshot: Snapshot, rules: Rules, matches: DeviceMatcher) -> Assessment:
-    """The assessment of one cluster. Pure: the same snapshot and rules give the same answer."""
+def assess(
+    snapshot: Snapshot, rules: Rules, matches: DeviceMatcher, said: Mapping[str, tuple[str, ...]] | None = None
+) -> Assessment:
+    """The assessment of one cluster. Pure: the same snapshot and rules give the same answer.
+
+    `said` are needs that the user tells of, by workload (`namespace/name`), or for all under "".
+    """
     workloads = find_workloads(snapshot)
     names = {ask.name for item in workloads for ask in item.asks if ask.stack is not AskStack.CLAIM}
     counted = {name for node in snapshot.nodes for name in node.status.capacity if is_extended_resource(name)}
     servings = {name: find_serving(name, snapshot, matches) for name in sorted(names | counted)}
-    rows = [_row(item, ask, servings, snapshot, rules) for item in workloads for ask in item.asks]
-    return Assessment(tuple(rows), _pools(snapshot), tuple(servings.values()))
+    nodes = {node.metadata.name: node for node in snapshot.nodes}
+    rows = []
+    for item in workloads:
+        told = _said(item, said or {})
+        for ask in item.asks:
+            judgement = _judge(item, ask, servings, nodes, rules, told)
+            rows.append(_row(item, ask, servings, snapshot, rules, judgement))
+    pools = tuple(_with_verdict(pool, rows) for pool in _pools(snapshot))
+    dependents = find_dependents(snapshot, servings.values(), workloads)
+    verdict = together(row.judgement.verdict for row in rows)
+    return Assessment(tuple(rows), pools, tuple(servings.values()), dependents, verdict)
 
 
-def _row(workload: Workload, ask: Ask, servings: Mapping[str, Serving], snapshot: Snapshot, rules: Rules) -> AssessRow:
+def _said(workload: Workload, said: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*said.get("", ()), *said.get(f"{workload.namespace}/{workload.name}", ()))))
+
+
+def _judge(
+    workload: Workload,
+    ask: Ask,
+    servings: Mapping[str, Serving],
+    nodes: Mapping[str, Node],
+    rules: Rules,
+    told: tuple[str, ...],
+) -> Judgement:
+    if ask.stack is AskStack.CLAIM:
+        return judge(ask, (), None, rules)
+    on = tuple(nodes[name] for name in sorted({pod.spec.node_name for pod in workload.pods}) if name in nodes)
+    triggers = find_triggers(Subject(workload, ask.name, on), told)
+    return judge(ask, triggers, servings[ask.name], rules)
+
+
+def _with_verdict(pool: ServingPool, rows: Iterable[AssessRow]) -> ServingPool:
+    """A pool is judged by the workloads that are on it."""
+    return replace(pool, verdict=together(row.judgement.verdict for row in rows if pool.pool in row.pools))
+
+
+def _row(
+    workload: Workload,
+    ask: Ask,
+    servings: Mapping[str, Serving],
+    snapshot: Snapshot,
+    rules: Rules,
+    judgement: Judgement,
+) -> AssessRow:
     blockers: tuple[str, ...] = ()
     if ask.stack is AskStack.LIMITS:
         blockers = tuple(_blockers(workload, ask, servings[ask.name], snapshot))
@@ -92,6 +146,8 @@ def _row(workload: Workload, ask: Ask, servings: Mapping[str, Serving], snapshot
         _state(workload),
         not blockers,
         needs,
+        judgement,
+        workload.part,
     )
 
 
@@ -118,7 +174,7 @@ def _adaptations(workload: Workload, ask: Ask, serving: Serving, snapshot: Snaps
     """What has to change with the move."""
     if serving.device_class and serving.devices:
         yield f"a ResourceClaimTemplate for class {serving.device_class} ({serving.how})"
-    described = sorted(key for key in workload.template.spec.node_selector if _describes_devices(key))
+    described = sorted(key for key in workload.template.spec.node_selector if describes_devices(key))
     if described:
         yield f"node selector on {', '.join(described)} turned into a CEL selector or dropped"
     if workload.template.spec.runtime_class_name:
@@ -136,11 +192,6 @@ def _present(ask: Ask, rules: Rules) -> Iterator[str]:
         yield f"nothing now (DRA serves this name; gate DRAExtendedResource is {state} on {rules.minor})"
     if ask.stack is AskStack.CLAIM and ask.name == "?":
         yield ask.detail
-
-
-def _describes_devices(label: str) -> bool:
-    domain = label.partition("/")[0]
-    return "gpu" in label or domain in ("nvidia.com", "amd.com", "gpu.intel.com", "intel.feature.node.kubernetes.io")
 
 
 def _admits(workload: Workload, node: Node) -> bool:

@@ -23,9 +23,9 @@ from regauge.migrate.record import finish, make_record
 from regauge.migrate.serving import vendor_of
 from regauge.migrate.sites import Site
 from regauge.model import Document, Object
+from regauge.model.resource import MAX_RESULTS_PER_CLAIM
 
 STANDARD_ALIGNMENTS = ("resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode")
-MAX_DEVICES_PER_CLAIM = 32
 MAX_SELECTORS = 32
 TOPOLOGY = (
     "under a device plugin the Topology Manager of the node aligned these devices, if its policy said so; of claims it knows"
@@ -77,6 +77,11 @@ def _convert_site(document: Document, site: Site, name: str, work: Work) -> tupl
     template = claim_template(name, document.namespace, requests, constraints)
     finish(record, {item.name: item.target.resource_name for item in requests}, template)
     notes += _on_the_estate(site, requests, work)
+    if site.spec.get("runtimeClassName"):
+        notes.append(
+            f"runtimeClassName {site.spec['runtimeClassName']} stays: where it is only there to bring the devices in, CDI does"
+            " that for a claim"
+        )
     if sum(item.count for item in requests) > 1 and not constraints:
         notes.append(TOPOLOGY)
     return template, notes
@@ -117,8 +122,8 @@ def _unanswered(lifted: Lifted, chosen: list[Chosen], work: Work) -> Iterator[st
 
 def _check(requests: list[Requested]) -> None:
     devices = sum(item.count for item in requests)
-    if devices > MAX_DEVICES_PER_CLAIM:
-        raise Refused((f"{devices} devices in one claim, and {MAX_DEVICES_PER_CLAIM} is the limit of Kubernetes",))
+    if devices > MAX_RESULTS_PER_CLAIM:
+        raise Refused((f"{devices} devices in one claim, and {MAX_RESULTS_PER_CLAIM} is the limit of Kubernetes",))
 
 
 def _constraints(requests: list[Requested], work: Work, notes: list[str]) -> Iterator[Object]:

@@ -22,7 +22,7 @@ DeviceMatcher = Callable[[DeviceClass, str, Device], bool]
 class VendorDriver(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
     """What a vendor publishes through DRA for a resource that its device plugin counts.
 
-    `stage` is "released" or "preview", by `source` as of `date`; `kube` the first minor it serves; `selectors` (CEL) say
+    `stage` is "released" or "preview", by `support` as of `date`; `kube` the first minor it serves; `selectors` (CEL) say
     which devices of the driver are meant; `network` that they are network interfaces.
     """
 
@@ -30,6 +30,7 @@ class VendorDriver(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
     driver: str
     class_name: str
     source: str
+    support: str
     stage: str
     kube: str
     date: str

@@ -15,7 +15,8 @@ from importlib.resources import files
 import msgspec
 
 from regauge.base import InputError, Where
-from regauge.model import Object, split_api_version
+from regauge.model import Object, split_api_version, view
+from regauge.model.core import PodTemplateSpec
 from regauge.model.kinds import (
     CRON_JOB,
     DAEMON_SET,
@@ -188,3 +189,19 @@ def _slots(spec: Object, members: Mapping[str, str]) -> Iterator[Slot]:
         container = spec.get(member)
         if isinstance(container, dict):
             yield Slot(str(container.get("name") or default), container)
+
+
+def pod_view(site: Site) -> PodTemplateSpec:
+    """One pod description as a pod template, whatever its form. Raises `InputError` for what no pod can have."""
+    if site.template is not site.spec and site.refers:
+        return view(site.template, PodTemplateSpec)
+    listed = {
+        "containers": [
+            {**slot.holder, "name": slot.name, "resources": slot.holder.get(slot.field) or {}}
+            for slot in site.slots
+            if not slot.init
+        ],
+        "resourceClaims": site.spec.get(site.claims_field) or [],
+    }
+    spec = {**site.spec, **listed} if site.refers else listed
+    return view({"metadata": {"annotations": site.spec.get("annotations") or {}}, "spec": spec}, PodTemplateSpec)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from regauge.inventory import pod_ask
-from regauge.migrate.sites import TEMPLATE_PATHS
+from regauge.migrate.sites import TEMPLATE_PATHS, pod_view, sites_of, template_kinds
 from regauge.model import Document, Kind, Object, Snapshot, view
 from regauge.model.core import Pod, PodResourceClaim, PodTemplateSpec
 from regauge.model.kinds import DAEMON_SET, JOB, POD
@@ -35,7 +35,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One workload: its document, its pod template, what each pod asks for, and its pods as they are now."""
+    """One workload: its document, a pod template of it, what each pod asks for, and its pods as they are now.
+
+    An object with several pod templates is as many workloads; `part` says which.
+    """
 
     document: Document
     kind: str
@@ -45,6 +48,7 @@ class Workload:
     asks: tuple[Ask, ...]
     replicas: int
     pods: tuple[Pod, ...]
+    part: str = ""
 
     @property
     def title(self) -> str:
@@ -69,41 +73,59 @@ def find_workloads(snapshot: Snapshot) -> tuple[Workload, ...]:
     present = {document.object.get("metadata", {}).get("uid") for document in snapshot.all_documents()}
     claim_specs = _claim_specs(snapshot)
     bridged = _bridged_names(snapshot)
-    found = []
+    found: list[Workload] = []
+    for document in _candidates(snapshot):
+        owner = _owner_uid(document.object)
+        if owner is not None and owner in present:
+            continue
+        found += (item for item in _workloads(document, owned, claim_specs, bridged) if item.asks)
+    return tuple(sorted(found, key=lambda item: (item.namespace, item.kind, item.name, item.part)))
+
+
+def _candidates(snapshot: Snapshot) -> Iterator[Document]:
+    """Every document of a kind that has pods in it, in the order of the tables."""
     for kind in TEMPLATE_PATHS:
-        for document in snapshot.documents(kind):
-            owner = _owner_uid(document.object)
-            if owner is not None and owner in present:
-                continue
-            workload = _workload(document, kind, owned, claim_specs, bridged)
-            if workload.asks:
-                found.append(workload)
-    return tuple(sorted(found, key=lambda item: (item.namespace, item.kind, item.name)))
+        yield from snapshot.documents(kind)
+    for known in template_kinds():
+        yield from snapshot.documents((known.group, known.kind))
 
 
-def _workload(
+def _workloads(
     document: Document,
-    kind: Kind,
     owned: Mapping[str, list[Pod]],
     claim_specs: Mapping[tuple[str, str, str], DeviceClaim],
     bridged: frozenset[str],
-) -> Workload:
-    template = view(template_of(document.object, kind), PodTemplateSpec)
+) -> Iterator[Workload]:
+    """The workloads of one document, one for each pod template in it."""
+    kind = document.known
     namespace = document.namespace or "default"
     uid = str(document.object.get("metadata", {}).get("uid", ""))
     pods = (view(document.object, Pod),) if kind is POD else tuple(owned.get(uid, ()))
-    asks = [*_counted_asks(template, pods, bridged), *_claim_asks(template, namespace, claim_specs)]
-    replicas = _replicas(document.object, kind, pods)
-    return Workload(document, kind.kind, namespace, document.name, template, tuple(asks), replicas, pods)
+    sites = sites_of(document.object)
+    for site in sites:
+        template = pod_view(site)
+        mine = pods if len(sites) == 1 else tuple(pod for pod in pods if _is_of(pod, template))
+        asks = (*_counted_asks(template, mine, bridged), *_claim_asks(template, namespace, claim_specs))
+        replicas = _replicas(document.object, kind, mine)
+        part = site.name if len(sites) > 1 else ""
+        yield Workload(document, document.kind, namespace, document.name, template, asks, replicas, mine, part)
 
 
-def _replicas(object_: Object, kind: Kind, pods: tuple[Pod, ...]) -> int:
+def _is_of(pod: Pod, template: PodTemplateSpec) -> bool:
+    """Whether a pod may come from a template: it has its containers, with what they ask for."""
+    limits = {item.name: item.resources.limits for item in pod.spec.containers}
+    return all(limits.get(item.name) == item.resources.limits for item in template.spec.containers)
+
+
+def _replicas(object_: Object, kind: Kind | None, pods: tuple[Pod, ...]) -> int:
     spec = object_.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     if kind is POD:
         return 1
     if kind is DAEMON_SET:
         return len(pods)
+    if kind is None:
+        return max(len(pods), 1)
     wanted = spec.get("parallelism", 1) if kind is JOB else spec.get("replicas", 1)
     return wanted if isinstance(wanted, int) else 1
 
@@ -173,8 +195,7 @@ def _pods_by_workload(snapshot: Snapshot) -> dict[str, list[Pod]]:
     """Pods by the uid of the topmost owner that the snapshot holds."""
     owner_of = {
         str(document.object.get("metadata", {}).get("uid", "")): _owner_uid(document.object)
-        for kind in TEMPLATE_PATHS
-        for document in snapshot.documents(kind)
+        for document in _candidates(snapshot)
     }
     found: dict[str, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
