@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from regauge.audit.cdi_node import CdiNode, edits_in, names_in, place_in
+from regauge.audit.cdi_node import CdiNode, edits_in, names_in, place_in, used_names
 from regauge.audit.findings import Evidence, Finding, Layer, Severity
 from regauge.base import Where
 from regauge.cdi import DeviceNode, Mount, SpecFile
@@ -22,7 +22,10 @@ _STALE = ("CDI-STALE-NODE", "CDI-STALE-MOUNT", "CDI-HOOK-MISSING")
 
 @dataclass(frozen=True, slots=True)
 class HookUse:
-    """A program that runtimes run on the host for containers. `safe`: root's, and nobody else may write it; None: unknown."""
+    """A program that runtimes run on the host for containers. `safe`: root's, and nobody else may write it; None: unknown.
+
+    `devices` are those that it is run for.
+    """
 
     path: str
     names: tuple[str, ...]
@@ -31,11 +34,25 @@ class HookUse:
     uid: int | None
     mode: int | None
     safe: bool | None
+    devices: tuple[str, ...]
 
 
 def stale_parts(node: CdiNode) -> Iterator[Finding]:
     """CDI-STALE-NODE, CDI-STALE-MOUNT, CDI-NOT-A-DEVICE: what a spec names and the host has not, or not as a device."""
     for file in node.catalog.files:
+        used = set(used_names(node, file))
+        for finding in stale_in(node, file):
+            devices = tuple(name for name in finding.devices if name in used)
+            if devices or not finding.devices:
+                yield replace(finding, devices=devices)
+            else:
+                why = "A later directory replaces what the file defines, so that no container gets it from there."
+                yield replace(finding, devices=(), severity=Severity.NOTE, why=why)
+
+
+def stale_in(node: CdiNode, *files: SpecFile) -> Iterator[Finding]:
+    """The same for these files, with all devices that they define, replaced or not."""
+    for file in files:
         for edits, devices, at in edits_in(file):
             for index, device in enumerate(edits.device_nodes):
                 yield from _node(node, file, device, devices, (*at, "deviceNodes", index))
@@ -119,18 +136,21 @@ def _same_library(node: CdiNode, path: str) -> str:
 
 def hooks(node: CdiNode) -> tuple[HookUse, ...]:
     """Every program that specs have runtimes run, by path."""
-    used: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    found_in: dict[str, tuple[dict[str, None], dict[str, None], dict[str, None]]] = {}
     for file in node.catalog.files:
-        for edits, _, _ in edits_in(file):
+        used = set(used_names(node, file))
+        for edits, devices, _ in edits_in(file):
             for hook in edits.hooks:
-                names, files = used.setdefault(hook.path, ({}, {}))
+                names, files, users = found_in.setdefault(hook.path, ({}, {}, {}))
                 names[hook.hook_name], files[file.path] = None, None
+                users.update(dict.fromkeys(name for name in devices if name in used))
     found = []
-    for path, (names, files) in sorted(used.items()):
+    for path, (names, files, users) in sorted(found_in.items()):
         facts = node.files.paths.get(path)
         mode, uid = (facts.mode, facts.uid) if facts else (None, None)
         safe = None if mode is None or uid is None else uid == 0 and not mode & _HOOK_WRITABLE
-        found.append(HookUse(path, tuple(names), tuple(files), node.files.has(path), uid, mode, safe))
+        there = node.files.has(path)
+        found.append(HookUse(path, tuple(names), tuple(files), there, uid, mode, safe, tuple(users)))
     return tuple(found)
 
 
@@ -140,14 +160,13 @@ def hook_findings(node: CdiNode) -> Iterator[Finding]:
         evidence = tuple(
             Evidence(Where(file=path), f"runs {hook.path} as {', '.join(hook.names)}") for path in hook.files
         )
-        devices = tuple(name for file in node.catalog.files if file.path in hook.files for name in names_in(file))
         if hook.exists is False:
             yield Finding(
                 "CDI-HOOK-MISSING", Severity.ERROR, Layer.INJECTION, hook.path,
                 f"the hook {hook.path} is not on this node",
                 "The runtime cannot run it, and the container does not start.",
                 "install the program, or have the specs written anew",
-                evidence, devices,
+                evidence, hook.devices,
             )  # fmt: skip
         elif hook.safe is False:
             yield Finding(
@@ -155,7 +174,7 @@ def hook_findings(node: CdiNode) -> Iterator[Finding]:
                 f"the hook {hook.path} is owned by uid {hook.uid} with mode {hook.mode or 0:04o}",
                 "Runtimes run it as root on the host: who can write it is root.",
                 f"chown root:root {hook.path} && chmod go-w {hook.path}",
-                evidence, devices,
+                evidence, hook.devices,
             )  # fmt: skip
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from regauge import cdi
 from regauge.audit.checkpoints import KUBELET_STATE, DriverCheckpoint, KubeletState, driver_checkpoint, kubelet_state
 from regauge.audit.generators import Generator, claim_uid, generator_of
 from regauge.base import Where
-from regauge.cdi import Catalog, ContainerEdits, Device, Entry, SpecFile, catalog, is_spec_file, line_at, spec_file
+from regauge.cdi import Catalog, ContainerEdits, Device, Entry, SpecFile, is_spec_file, line_finder, spec_file
 from regauge.cdi import Finding as SpecFinding
 from regauge.cdi.runtimes import RuntimeSettings, VendorRuntime, runtimes_of, vendor_runtime
 from regauge.model.node_files import NodeDirectory, NodeFile, NodeFiles
@@ -31,7 +32,7 @@ class CdiNode:
                 found.append([SpecFile(directory.path, None, (SpecFinding("unreadable", what, file=directory.path),))])
                 break
             found.append([self.spec_of(file) for file in directory.files if is_spec_file(file.path)])
-        return catalog(found)
+        return cdi.catalog(found)
 
     @cached_property
     def by_path(self) -> Mapping[str, tuple[NodeFile, NodeDirectory]]:
@@ -61,6 +62,11 @@ class CdiNode:
         places = [place for place in self.files.other_directories if not self.reads(place)]
         files = [self.spec_of(file) for place in places for file in place.files if is_spec_file(file.path)]
         return {name: file.path for file in files for name in names_in(file) if name not in self.catalog.devices}
+
+    @cached_property
+    def by_name(self) -> Mapping[str, SpecFile]:
+        """The files of the spec directories by path, as read."""
+        return {file.path: file for file in self.catalog.files}
 
     def reads(self, place: NodeDirectory) -> bool:
         """Whether a runtime reads a directory, or the vendor's own program does."""
@@ -113,6 +119,17 @@ class CdiNode:
         found = {one.path: claim_uid(one.path, one.spec) for one in self.catalog.files if one.spec is not None}
         return {path: uid for path, uid in found.items() if uid}
 
+    def line(self, file: str, path: tuple[str | int, ...]) -> int | None:
+        """The line of a part of a spec; each file is looked through once."""
+        if file not in self._lines:
+            found = self.by_path.get(file)
+            self._lines[file] = line_finder(found[0].data if found and found[0].data is not None else b"")
+        return self._lines[file](path)
+
+    @cached_property
+    def _lines(self) -> dict[str, Callable[[tuple[str | int, ...]], int | None]]:
+        return {}
+
     def modified_s(self, path: str) -> float | None:
         file = self.by_path.get(path)
         return file[0].facts.modified_s if file and file[0].facts else None
@@ -130,6 +147,12 @@ class CdiNode:
 def within(path: str, directory: str) -> bool:
     """Whether `path` is `directory` or below it."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def used_names(node: CdiNode, file: SpecFile) -> tuple[str, ...]:
+    """The names that a spec defines and no later directory replaces."""
+    found = ((name, node.catalog.devices.get(name)) for name in names_in(file))
+    return tuple(name for name, entry in found if entry is None or entry.file.path == file.path)
 
 
 def names_in(file: SpecFile) -> list[str]:
@@ -152,6 +175,4 @@ def device_name(file: SpecFile, device: Device) -> str:
 
 def place_in(node: CdiNode, file: SpecFile, path: tuple[str | int, ...]) -> Where:
     """A part of a spec with its line."""
-    found = node.by_path.get(file.path)
-    line = line_at(found[0].data, path) if found and found[0].data is not None else None
-    return SpecFinding("", "", path, file=file.path, line=line).where
+    return SpecFinding("", "", path, file=file.path, line=node.line(file.path, path)).where

@@ -114,13 +114,13 @@ def listed_devices(files: NodeFiles) -> tuple[ListedDevice, ...]:
                      shadows.get(name, ()))
         for name, entry in node.catalog.devices.items()
     ]  # fmt: skip
+    fighting: dict[str, dict[str, None]] = {}
     for conflict in node.catalog.conflicts:
-        for path, other in ((conflict.other, conflict.file), (conflict.file, conflict.other)):
-            one = ListedDevice(
-                parse_device(conflict.name), path, priorities[path], node.generators[path], (other,)
-            )  # fmt: skip
-            if one not in found:
-                found.append(one)
+        fighting.setdefault(conflict.name, {}).update({conflict.other: None, conflict.file: None})
+    for name, paths in fighting.items():
+        for path in paths:
+            others = tuple(other for other in paths if other != path)
+            found.append(ListedDevice(parse_device(name), path, priorities[path], node.generators[path], others))
     return tuple(sorted(found, key=lambda one: (str(one.name), one.file)))
 
 
@@ -134,7 +134,7 @@ def leftover_files(files: NodeFiles, now_s: float | None = None) -> tuple[Leftov
     in_use = {name for claim in (node.kubelet.claims if node.kubelet else ()) for one in claim.cdi_devices.values()
               for name in one}  # fmt: skip
     gone: dict[str, set[str]] = {}
-    for finding in cdi_host.stale_parts(node):
+    for finding in cdi_host.stale_in(node, *node.catalog.files):
         if finding.code == "CDI-STALE-NODE" and finding.evidence[0].where.file:
             gone.setdefault(finding.evidence[0].where.file, set()).update(finding.devices)
     found = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from regauge.audit.cdi_node import CdiNode, names_in
+from regauge.audit.cdi_node import CdiNode, used_names
 from regauge.audit.findings import Evidence, Finding, Layer, Severity, Unknown
 from regauge.base import Where
 from regauge.cdi import VERSIONS
@@ -54,7 +54,7 @@ def other_directories(node: CdiNode) -> Iterator[Finding]:
                 f"add {place.path} to cdi_spec_dirs in {runtime.directories_from or 'its configuration'}, or have drivers"
                 " write to a directory of that list",
                 (Evidence(Where(file=runtime.directories_from or None), f"cdi_spec_dirs = {list(runtime.directories)}"),),
-                tuple(name for one in specs for name in names_in(one)),
+                tuple(name for one in specs for name in used_names(node, one)),
             )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def versions(node: CdiNode) -> Iterator[Finding]:
                     "The runtime drops the file, and containers that ask for a device in it do not start.",
                     "have the lowest version written that will do (regauge cdi validate tells it), or upgrade the runtime",
                     (Evidence(Where(), f"{runtime.title} was built with a CDI library for {runtime.reads}"),),
-                    tuple(names_in(file)),
+                    used_names(node, file),
                 )  # fmt: skip
 
 

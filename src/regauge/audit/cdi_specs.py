@@ -111,7 +111,7 @@ def odd_specs(node: CdiNode) -> Iterator[Finding]:
 
 
 def _definition(node: CdiNode, path: str, name: str) -> Evidence:
-    file = next(one for one in node.catalog.files if one.path == path)
+    file = node.by_name[path]
     return Evidence(place_in(node, file, _path_of(file, name)), f"defines {name}, {_by(node, path)}")
 
 

@@ -5,7 +5,7 @@ container runtime's configuration what it does about CDI.
 """
 
 from regauge.cdi.catalog import Catalog, Conflict, Entry, SpecFile, catalog, catalog_of, spec_file
-from regauge.cdi.changes import Change, changes, edits_of
+from regauge.cdi.comparing import Change, changes, edits_of
 from regauge.cdi.conformance import conformance
 from regauge.cdi.findings import Finding
 from regauge.cdi.injection import (
@@ -34,7 +34,7 @@ from regauge.cdi.names import (
     split_device,
     split_kind,
 )
-from regauge.cdi.reading import Reading, examine, line_at, parse, read_spec, validate
+from regauge.cdi.reading import Reading, examine, line_finder, parse, read_spec, validate
 from regauge.cdi.validation import edit_errors, problems
 from regauge.cdi.versions import CURRENT_VERSION, VERSIONS, enforced_version, minimum_version, with_minimum_version
 from regauge.cdi.writing import document_of, file_for, to_json, to_yaml
@@ -82,7 +82,7 @@ __all__ = [
     "inject",
     "is_qualified",
     "is_spec_file",
-    "line_at",
+    "line_finder",
     "merge_edits",
     "minimum_version",
     "parse",

@@ -75,10 +75,10 @@ def examine(text: str | bytes, file: str | None = None) -> Reading:
     return Reading(reading.spec, (*reading.findings, *placed))
 
 
-def line_at(text: str | bytes, path: Path) -> int | None:
-    """The line, from 1, of the part of a spec that `path` leads to from the top; None for what is not YAML."""
+def line_finder(text: str | bytes) -> Callable[[Path], int | None]:
+    """Finds the lines, from 1, of parts of a spec by the paths that lead to them from the top; None if it is not YAML."""
     root, _ = compose(text)
-    return None if root is None else line_of(root, path)
+    return lambda path: None if root is None else line_of(root, path)
 
 
 def parse(text: str | bytes, file: str | None = None) -> Reading:

@@ -147,10 +147,10 @@ def _cel(case: Case) -> dict[str, Any]:
 
 
 def _cdi(case: Case) -> dict[str, Any]:
-    from regauge.cdi import conformance
+    from regauge import cdi
     from regauge.cdi.directory import RealHost
 
-    return conformance(case, RealHost())
+    return cdi.conformance(case, RealHost())
 
 
 _ANSWERS: Mapping[Program, Callable[[Case], dict[str, Any]]] = {

@@ -54,6 +54,18 @@ def test_a_node_that_is_gone_is_an_error_and_one_that_runtimes_make_anyway_a_war
     assert codes(of(node(run={"a.yaml": host_path}, paths={"/dev/acme0": DEVICE, "/dev/x": None}))) == []
 
 
+def test_a_definition_that_is_replaced_breaks_nothing_when_it_is_stale() -> None:
+    files = node(
+        etc={"old.yaml": spec("gpu0", nodes("/dev/gone0"))},
+        run={"new.yaml": spec("gpu0", nodes("/dev/acme0"))},
+        paths={"/dev/acme0": DEVICE, "/dev/gone0": None},
+    )
+    audit = of(files)
+    assert {one.code: one.severity for one in audit.findings} == {"CDI-STALE-NODE": "note", "CDI-SHADOWED": "note"}
+    assert [one.usable for one in audit.verdicts] == [Usable.YES]
+    assert [one.path for one in leftover_files(files)] == ["/etc/cdi/old.yaml"]
+
+
 def test_what_was_not_looked_at_is_unknown_and_not_fine() -> None:
     audit = of(node(run={"a.yaml": spec("gpu0", nodes("/dev/acme0"))}))
     assert codes(audit) == []

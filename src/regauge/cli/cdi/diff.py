@@ -57,7 +57,7 @@ def _catalog(place: str) -> Catalog:
     """The devices of a file, which must be valid, or of a directory; there, what is unusable is told."""
     import os
 
-    from regauge.cdi import catalog, spec_file
+    from regauge import cdi
     from regauge.cdi.directory import SpecDirectories
     from regauge.host import RealFiles
 
@@ -68,7 +68,7 @@ def _catalog(place: str) -> Catalog:
         for conflict in found.conflicts:
             say(f"left out: {conflict}")
         return found
-    one = spec_file(place, read_bytes(place))
+    one = cdi.spec_file(place, read_bytes(place))
     if one.error is not None:
         raise one.error.error()
-    return catalog([[one]])
+    return cdi.catalog([[one]])
