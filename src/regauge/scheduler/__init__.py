@@ -11,8 +11,11 @@ from regauge.scheduler.binding import (
     is_timed_out,
 )
 from regauge.scheduler.claims import pod_claims
+from regauge.scheduler.explaining import ClaimAnswer, HeldDevice, Holding, explain_claim
+from regauge.scheduler.explaining_pods import NodeVerdict, PodAnswer, example_nodes, explain_pod
 from regauge.scheduler.extended import ClassResolver, extended_claim
 from regauge.scheduler.filters import matches_required_affinity, tolerates, untolerated
+from regauge.scheduler.finding import claim_named, find_named, near
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.resources import pod_requests
 from regauge.scheduler.results import (
@@ -28,17 +31,23 @@ from regauge.scheduler.results import (
 )
 from regauge.scheduler.schedule import check_node, held, schedule, unseen_parts
 from regauge.scheduler.state import State
+from regauge.scheduler.stored import as_stored
 from regauge.scheduler.surroundings import SURROUNDING_KINDS
 
 __all__ = [
     "BINDING_TIMEOUT_S",
     "SURROUNDING_KINDS",
     "ClaimAllocation",
+    "ClaimAnswer",
     "ClassResolver",
     "ExtendedClaim",
     "Held",
+    "HeldDevice",
+    "Holding",
     "NodeInfo",
+    "NodeVerdict",
     "Outcome",
+    "PodAnswer",
     "PodInfo",
     "Preemption",
     "Refusal",
@@ -46,15 +55,22 @@ __all__ = [
     "SchedulerError",
     "State",
     "Unschedulable",
+    "as_stored",
     "binding_conditions_on",
     "check_node",
+    "claim_named",
+    "example_nodes",
+    "explain_claim",
+    "explain_pod",
     "extended_claim",
+    "find_named",
     "has_binding_conditions",
     "held",
     "is_ready",
     "is_terminal",
     "is_timed_out",
     "matches_required_affinity",
+    "near",
     "pod_claims",
     "pod_requests",
     "schedule",

@@ -149,6 +149,13 @@ class Attempt:
             return _no("resourceclaim not available on the node")
         return result
 
+    def asked_on(self, node: NodeInfo) -> tuple[ResourceClaim, ...]:
+        """The claims that the allocator has to serve on a node, the special one among them, for explanations."""
+        delegated = self._delegated(node) if self.extended else frozenset()
+        if isinstance(delegated, Refusal) or not (self.waiting or delegated or self.careless):
+            return ()
+        return self._plan(delegated)[1].claims
+
     def _delegated(self, node: NodeInfo) -> frozenset[str] | Refusal:
         """The resources that devices have to provide because the node itself offers none."""
         found = set()
@@ -255,7 +262,7 @@ def attempt(state: State, pod: PodInfo) -> Attempt | Refusal | SchedulerError | 
     if not claims and not extended:
         return None
     for claim in claims:
-        refused = _check(state, claim)
+        refused = check_claim(state, claim)
         if refused is not None:
             return refused
     return Attempt(
@@ -271,7 +278,8 @@ def attempt(state: State, pod: PodInfo) -> Attempt | Refusal | SchedulerError | 
     )
 
 
-def _check(state: State, claim: ResourceClaim) -> Refusal | SchedulerError | None:
+def check_claim(state: State, claim: ResourceClaim) -> Refusal | SchedulerError | None:
+    """What is wrong with a claim before any node is looked at: a class that is missing, a feature that is off."""
     if claim.status.allocation is not None:
         return None
     title = f"{claim.metadata.namespace}/{claim.metadata.name}"

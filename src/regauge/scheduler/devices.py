@@ -7,8 +7,9 @@ node and one more for each node that was chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -16,6 +17,8 @@ from msgspec.structs import replace
 
 from regauge.allocator import (
     Abort,
+    Allocator,
+    DeviceId,
     Exhausted,
     Fit,
     Inventory,
@@ -94,6 +97,7 @@ class Devices:
     """The devices of the cluster under `rules`."""
 
     def __init__(self, rules: Rules) -> None:
+        self._rules = rules
         self._settings = settings_of(rules)
         self._selectors = DeviceSelectors(stored_environment(rules))
         self._rules_taint = rules.on("DRADeviceTaintRules") and rules.on("DRADeviceTaints")
@@ -149,6 +153,15 @@ class Devices:
                 for item in slice_.spec.devices:
                     if item.name == device:
                         return item
+        return None
+
+    def published(self, id_: DeviceId) -> Device | None:
+        """The device as it is offered now, with the taints of rules, or None when no slice has it."""
+        self._refresh()
+        for entry in self._inventory.by_pool.get(PoolId(id_.driver, id_.pool), ()):
+            for item in entry.view.spec.devices:
+                if item.name == id_.device:
+                    return item
         return None
 
     def _tainted(self, slice_: ResourceSlice) -> ResourceSlice:
@@ -229,6 +242,20 @@ class Devices:
         if key not in self._answers and len(self._answers) >= REMEMBERED_PROBLEMS:
             del self._answers[next(iter(self._answers))]
         return Plan(self, asked, self._answers.setdefault(key, {}))
+
+    def allocator(self, *, backwards: bool = False, without: Collection[str] = ()) -> Allocator:
+        """The allocator with everything as it is now, for explanations.
+
+        `backwards`: the slices in the opposite order. `without`: quirks of this Kubernetes minor to do without.
+        """
+        self._refresh()
+        inventory = self._inventory
+        if backwards:
+            inventory = Inventory(tuple(reversed(inventory.slices)))
+        rules = replaced(self._rules, quirks=self._rules.quirks.difference(without)) if without else self._rules
+        return Allocator(
+            inventory, self._classes, self._usage, rules, randomness=_NoChance(), selectors=self._selectors
+        )
 
     def stamp(self, node: Node) -> _Stamp:
         return _Stamp(self._epoch, node, self._shared_use, self._local_use.get(node.metadata.name, 0))

@@ -1,0 +1,38 @@
+"""Reading a cluster for verbs that ask about it: a dump, standard input, or the current kube context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regauge.collect import Estate
+
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="PATH", help="Directory, file or - with a dump. Default: the current kube context."),
+]
+
+
+def read_estate(place: str | None, kubeconfig: str | None, context: str | None, namespace: str = "") -> Estate:
+    """The estate at `place`, or else of the cluster that the context names: `namespace` limits what is read of it."""
+    if place is not None:
+        from regauge.collect import load_estate
+
+        return load_estate(place)
+    import asyncio
+    import os
+
+    from regauge.collect import collect_live
+    from regauge.kube.config import load_connection
+    from regauge.kube.http import HttpClient
+
+    async def collect() -> Estate:
+        client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
+        try:
+            return await collect_live(client, namespace)
+        finally:
+            await client.close()
+
+    return asyncio.run(collect())
