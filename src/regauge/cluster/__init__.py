@@ -7,12 +7,15 @@ API on a socket; they are imported by name.
 
 from regauge.cluster.clock import NothingLeft, TimeOver, VirtualClock, VirtualLoop, run_virtual
 from regauge.cluster.control_plane import ControlPlane
-from regauge.cluster.port import ClusterApi, Controller
+from regauge.cluster.port import ClusterApi, Controller, Killed
+from regauge.cluster.server_state import ApiCall
 
 __all__ = [
+    "ApiCall",
     "ClusterApi",
     "ControlPlane",
     "Controller",
+    "Killed",
     "NothingLeft",
     "TimeOver",
     "VirtualClock",

@@ -7,6 +7,7 @@ from regauge.cluster.admission.chain import Admission
 from regauge.cluster.admission.standard import standard_admission
 from regauge.cluster.api import Api
 from regauge.cluster.server_state import Fault, ServerState, no_fault
+from regauge.cluster.store import Store
 from regauge.features import rules as default_rules
 from regauge.model import Rules
 from regauge.model.kinds import NAMESPACE
@@ -23,14 +24,16 @@ def new_api_server(
     admission: Admission | None = None,
     fault: Fault = no_fault,
     git_version: str = "v1.36.3",
+    store: Store | None = None,
 ) -> Api:
     """The API as the server itself uses it; `as_actor` gives it to everybody else.
 
     `rules` decide what is valid (by default those of the default minor); `admission` replaces the whole chain.
     """
     chain = admission or standard_admission(rules or default_rules())
-    state = ServerState(clock, randomness, admission=chain, fault=fault, git_version=git_version)
+    state = ServerState(clock, randomness, admission=chain, fault=fault, git_version=git_version, store=store)
     api = Api(state, SERVER_ACTOR)
     for name in FIRST_NAMESPACES:
-        api.create(NAMESPACE, {"metadata": {"name": name}})
+        if api.find(NAMESPACE, name) is None:
+            api.create(NAMESPACE, {"metadata": {"name": name}})
     return api

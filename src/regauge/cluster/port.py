@@ -6,6 +6,7 @@ other part runs in between. So an interleaving is decided only where a part awai
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
@@ -13,6 +14,10 @@ from regauge.kube import PatchType, WatchEvent
 from regauge.model import Kind, Object
 
 Key = tuple[str, str]  # namespace ("" for cluster-scoped kinds), name
+
+
+class Killed(asyncio.CancelledError):
+    """The caller's process dies here, as by `kill -9`: whoever raises this also ends the other tasks of the process."""
 
 
 class ClusterApi(Protocol):

@@ -4,6 +4,7 @@
 the machine; both are imported by name.
 """
 
+from regauge.driver.checkpoint import decode as decode_checkpoint
 from regauge.driver.config import read_description
 from regauge.driver.description import Description, Device, Identity, Stack
 from regauge.driver.notices import Notice, Tell, silent
@@ -18,6 +19,7 @@ __all__ = [
     "Options",
     "Stack",
     "Tell",
+    "decode_checkpoint",
     "load",
     "read_description",
     "run",

@@ -5,28 +5,33 @@ machine. Which of the two is decided by the machines the nodes are put on, and b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from regauge.base import BugError, Clock, Files, MemoryFiles, Randomness
+from regauge.base import BugError, Clock, Files, InputError, MemoryFiles, Randomness
 from regauge.cdi import Host, HostDevice, RecordedHost
 from regauge.cdi.directory import RealHost
-from regauge.cluster import ControlPlane
+from regauge.cluster import ControlPlane, Killed
 from regauge.cluster.kubelet import Kubelet, KubeletOptions
 from regauge.cluster.runtimes.virtual import VirtualRuntime
-from regauge.driver import Driver, Options
+from regauge.driver import Driver, Notice, Options
 from regauge.host import RealFiles
 from regauge.kube import KubeClient, MemoryClient
 from regauge.model import NodeReport, Rules
 from regauge.pluginapi import PluginNet
 from regauge.pluginapi.memory import MemoryNet
 from regauge.pluginapi.wire import WireNet
+from regauge.rehearsal.faulty import FaultyClient, FaultyClock, FaultyFiles, FaultyNet, Process, pass_write
+from regauge.rehearsal.injector import LOG_LENGTH, Act, Injector
 from regauge.rehearsal.report import Mode
 from regauge.rehearsal.world import NodeFacts, Registrations, Seen, container_state, report_of, seen_in_spec
 
-BOOT_ID = "11111111-5eed-4000-8000-000000000000"
+BOOT_ID = "{:08x}-5eed-4000-8000-000000000000"
+CORRUPT_PAUSE_S = 5.0
+KUBELET = "kubelet"
 HOST = RecordedHost(
     {
         "/dev/null": HostDevice(type="c", major=1, minor=3, file_mode=0o666),
@@ -68,8 +73,9 @@ class MemoryMachine:
         return self._net.process(owner)
 
     def kill(self, net: PluginNet) -> None:
-        if isinstance(net, MemoryNet):
-            net.kill()
+        own = net.inner if isinstance(net, FaultyNet) else net
+        if isinstance(own, MemoryNet):
+            own.kill()
 
 
 class DirectoryMachine:
@@ -97,6 +103,8 @@ class Place:
     kube: KubeClient
     kubelet_dir: str
     cdi_dir: str
+    clock: Clock
+    boot_id: str
 
 
 Plugin = Callable[[PluginNet, Place], Awaitable[None]]
@@ -114,18 +122,183 @@ class NodePlan:
 
 
 @dataclass(slots=True)
-class _Node:
-    plan: NodePlan
-    machine: Machine
-    place: Place
+class _Running:
+    """A plugin that runs: its process, its net, its task."""
+
+    process: Process
     net: PluginNet
-    runtime: VirtualRuntime
-    kubelet: Kubelet
-    running: dict[str, tuple[PluginNet, asyncio.Task[None]]] = field(default_factory=dict)
+    task: asyncio.Task[None]
+
+
+class RehearsedNode:
+    """One node of a world: its kubelet and plugins, each a process that can be killed and started again."""
+
+    def __init__(self, world: NodeWorld, plan: NodePlan, machine: Machine) -> None:
+        self.world = world
+        self.plan = plan
+        self.name = plan.name
+        self.machine = machine
+        self.kubelet_dir, self.cdi_dir, self.etc_cdi = (f"{machine.root}/{name}" for name in ("k", "cdi", "etc-cdi"))
+        self.runtime = VirtualRuntime(world.clock, machine.files, machine.host, (self.etc_cdi, self.cdi_dir))
+        self.kubelet: Kubelet | None = None
+        self.net: PluginNet | None = None
+        self.powered = True
+        self.boots = 1
+        self.running: dict[str, _Running] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+
+    def make_directories(self) -> None:
+        for directory in (self.kubelet_dir, self.cdi_dir, self.etc_cdi, f"{self.machine.root}/etc"):
+            self.machine.files.make_directory(directory)
+
+    def _process(self, name: str) -> Process:
+        return Process(self.world.injector, self.name, name, title(name, self.name))
+
+    @property
+    def boot_id(self) -> str:
+        return BOOT_ID.format(0x11111110 + self.boots)
+
+    # -- the kubelet
+
+    async def start_kubelet(self) -> None:
+        """Raises `InputError` when what the kubelet finds on its disk does not let it start."""
+        process = self._process(KUBELET)
+        world = self.world
+        world.injector.raise_up(process.title)
+        net = FaultyNet(self.machine.net(process.title), process, world.clock)
+        options = replace(self.plan.options, directory=self.kubelet_dir)
+        api = world.control.api.as_actor(process.title)
+        files, clock = FaultyFiles(self.machine.files, process), FaultyClock(world.clock, process)
+        kubelet = Kubelet(self.name, api, net, files, clock, self.runtime, options)
+        try:
+            self.kubelet, self.net = kubelet, net
+            await kubelet.start()
+        except InputError:
+            self.kubelet = self.net = None
+            await kubelet.kill()
+            raise
+
+    def kill_kubelet(self, away_s: float | None) -> None:
+        """At once and without a word. It is started again after `away_s` seconds, or never with None."""
+        kubelet, net = self.kubelet, self.net
+        if kubelet is None or net is None:
+            return
+        self.kubelet = self.net = None
+        self.world.injector.bury(title(KUBELET, self.name))
+        self.machine.kill(net)
+        self._do(self._bury_kubelet(kubelet, away_s, self.boots))
+
+    async def _bury_kubelet(self, kubelet: Kubelet, away_s: float | None, boots: int) -> None:
+        await kubelet.kill()
+        if away_s is not None:
+            await self.world.clock.sleep(away_s)
+            if self.powered and self.boots == boots:
+                await self._revive_kubelet()
+
+    async def _revive_kubelet(self) -> None:
+        """As a service manager does it: what does not start is tried again, and told."""
+        while self.powered and self.kubelet is None:
+            try:
+                await self.start_kubelet()
+            except InputError as error:
+                self.world.injector.note(f"kubelet {self.name} does not start: {error}")
+                await self.world.clock.sleep(CORRUPT_PAUSE_S)
+            except Killed:
+                return
+
+    # -- plugins
+
+    def start_plugin(self, plugin: str) -> None:
+        if not self.powered or plugin in self.running:
+            return
+        process = self._process(plugin)
+        world = self.world
+        world.injector.raise_up(process.title)
+        net = FaultyNet(self.machine.net(process.title), process, world.clock)
+        place = Place(
+            node=self.name,
+            files=FaultyFiles(self.machine.files, process),
+            host=self.machine.host,
+            kube=FaultyClient(world.control.api.as_actor(process.title), process),
+            kubelet_dir=self.kubelet_dir,
+            cdi_dir=self.cdi_dir,
+            clock=FaultyClock(world.clock, process),
+            boot_id=self.boot_id,
+        )
+        work = _run(self.plan.plugins[plugin](net, place))
+        self.running[plugin] = _Running(process, net, asyncio.create_task(work, name=process.title))
+
+    def kill_plugin(self, plugin: str, away_s: float | None) -> asyncio.Task[None] | None:
+        """The same for a plugin. Returns the task that is ending."""
+        running = self.running.pop(plugin, None)
+        if running is None:
+            return None
+        self.world.injector.bury(running.process.title)
+        self.machine.kill(running.net)
+        running.task.cancel()
+        if away_s is not None:
+            self._do(self._bring_back(plugin, running.task, away_s, self.boots))
+        return running.task
+
+    async def _bring_back(self, plugin: str, old: asyncio.Task[None], away_s: float, boots: int) -> None:
+        await asyncio.gather(old, return_exceptions=True)
+        await self.world.clock.sleep(away_s)
+        if self.boots == boots:
+            self.start_plugin(plugin)
+
+    # -- the machine
+
+    def power_off(self) -> None:
+        """Everything on it ends at once. What is on its disk stays."""
+        self.powered = False
+        self.boots += 1
+        self.kill_kubelet(None)
+        for plugin in tuple(self.running):
+            self.kill_plugin(plugin, None)
+        self.runtime.power_off()
+
+    def power_on(self, after_s: float = 0.0) -> None:
+        self._do(self._boot(after_s))
+
+    async def _boot(self, after_s: float) -> None:
+        await self.world.clock.sleep(after_s)
+        if self.powered:
+            return
+        self.powered = True
+        await self._revive_kubelet()
+        for plugin in self.plan.plugins:
+            self.start_plugin(plugin)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=f"chore of {self.name}")
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    def check(self) -> None:
+        """Raises the error of a plugin that ended by itself."""
+        for plugin, running in self.running.items():
+            if running.task.done():
+                error = None if running.task.cancelled() else running.task.exception()
+                raise BugError(f"{plugin} on node {self.name} ended: {error or 'no error'}") from error
+
+    async def stop(self) -> None:
+        """End everything in order."""
+        self.powered = False
+        for task in tuple(self._chores):
+            task.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        ended = [self.kill_plugin(plugin, None) for plugin in tuple(self.running)]
+        await asyncio.gather(*(task for task in ended if task is not None), return_exceptions=True)
+        if self.kubelet is not None:
+            await self.kubelet.stop()
+        await self.runtime.close()
 
 
 class NodeWorld:
-    """`World` whose kubelets and drivers are tasks, with containers that are records (the `virtual` runtime)."""
+    """`World` whose kubelets and drivers are tasks, with containers that are records (the `virtual` runtime).
+
+    `injector` makes its ports fail. What happens once (a death, a device that vanishes) is for whoever sets `act`.
+    """
 
     def __init__(
         self,
@@ -138,37 +311,24 @@ class NodeWorld:
     ) -> None:
         self.mode = mode
         self.clock = clock
-        self.control = ControlPlane(clock, randomness, rules)
+        self.act: Act = lambda _fault, _point: None
+        self.injector = Injector(clock, lambda fault, point: self.act(fault, point))
+        self.control = ControlPlane(clock, randomness, rules, fault=lambda call: pass_write(self.injector, call))
         self.kube: KubeClient = MemoryClient(self.control.api.as_actor("user"))
+        self.notices: list[tuple[float, str, Notice]] = []
         self._registrations = Registrations()
-        self._nodes: dict[str, _Node] = {}
+        self.nodes: dict[str, RehearsedNode] = {}
         self._machine = machine
         self._wanted_env = wanted_env
 
-    async def add_node(self, plan: NodePlan) -> None:
+    async def add_node(self, plan: NodePlan) -> RehearsedNode:
         """A node with a kubelet that runs, and its plugins beside it."""
-        machine = self._machine(plan.name)
-        kubelet_dir, cdi_dir, etc_cdi = (f"{machine.root}/{name}" for name in ("k", "cdi", "etc-cdi"))
-        for directory in (kubelet_dir, cdi_dir, etc_cdi, f"{machine.root}/etc"):
-            machine.files.make_directory(directory)
-        runtime = VirtualRuntime(self.clock, machine.files, machine.host, (etc_cdi, cdi_dir))
-        api = self.control.api.as_actor(f"kubelet {plan.name}")
-        net = machine.net(f"kubelet {plan.name}")
-        options = replace(plan.options, directory=kubelet_dir)
-        kubelet = Kubelet(plan.name, api, net, machine.files, self.clock, runtime, options)
-        kube = MemoryClient(self.control.api.as_actor(f"driver on {plan.name}"))
-        place = Place(plan.name, machine.files, machine.host, kube, kubelet_dir, cdi_dir)
-        node = _Node(plan, machine, place, net, runtime, kubelet)
-        self._nodes[plan.name] = node
-        await kubelet.start()
+        node = self.nodes[plan.name] = RehearsedNode(self, plan, self._machine(plan.name))
+        node.make_directories()
+        await node.start_kubelet()
         for plugin in plan.plugins:
-            self._start_plugin(node, plugin)
-
-    def _start_plugin(self, node: _Node, plugin: str) -> None:
-        name = f"{plugin} on {node.plan.name}"
-        net = node.machine.net(name)
-        work = node.plan.plugins[plugin](net, node.place)
-        node.running[plugin] = (net, asyncio.create_task(_run(work), name=name))
+            node.start_plugin(plugin)
+        return node
 
     @property
     def registered(self) -> Mapping[str, int]:
@@ -176,61 +336,64 @@ class NodeWorld:
 
     async def node_reports(self) -> tuple[NodeReport, ...]:
         reports = []
-        for name, node in self._nodes.items():
-            address = f"{node.place.kubelet_dir}/pod-resources/kubelet.sock"
-            reports.append(await report_of(name, address, node.net, node.plan.facts))
+        for name, node in self.nodes.items():
+            if node.net is not None:
+                address = f"{node.kubelet_dir}/pod-resources/kubelet.sock"
+                reports.append(await report_of(name, address, node.net, node.plan.facts))
         return tuple(reports)
 
     def seen(self, pod_uid: str, container: str) -> Seen | None:
-        found = container_state((node.runtime for node in self._nodes.values()), pod_uid, container)
+        found = container_state((node.runtime for node in self.nodes.values()), pod_uid, container)
         return None if found is None else seen_in_spec(found[1], self._wanted_env)
 
     async def restart_driver(self) -> None:
-        for node in self._nodes.values():
+        for node in self.nodes.values():
             for plugin in tuple(node.running):
-                await self._end_plugin(node, plugin)
-                self._start_plugin(node, plugin)
-
-    async def _end_plugin(self, node: _Node, plugin: str) -> None:
-        net, task = node.running.pop(plugin)
-        node.machine.kill(net)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+                task = node.kill_plugin(plugin, None)
+                await asyncio.gather(*([task] if task else []), return_exceptions=True)
+                node.start_plugin(plugin)
 
     def check(self) -> None:
         self.control.check()
-        for node in self._nodes.values():
-            for plugin, (_, task) in node.running.items():
-                if task.done():
-                    error = None if task.cancelled() else task.exception()
-                    raise BugError(f"{plugin} on node {node.plan.name} ended: {error or 'no error'}") from error
+        for node in self.nodes.values():
+            node.check()
 
     async def stop(self) -> None:
         """End everything in order."""
-        for node in self._nodes.values():
-            for plugin in tuple(node.running):
-                await self._end_plugin(node, plugin)
-            await node.kubelet.stop()
-            await node.runtime.close()
+        self.injector.clear()
+        for node in self.nodes.values():
+            await node.stop()
         await self.control.stop()
+
+    def hear(self, node: str, notice: Notice) -> None:
+        """A driver says something."""
+        self._registrations.hear(notice)
+        if len(self.notices) < LOG_LENGTH:
+            self.notices.append((self.clock.monotonic_s(), node, notice))
 
     def driver_plugin(self, description: bytes) -> Plugin:
         """Our driver as a plugin, with `description` as its devices.yaml."""
 
         async def run(net: PluginNet, place: Place) -> None:
             config = f"{place.kubelet_dir}/devices.yaml"
-            place.files.write(config, description)
+            if not place.files.exists(config):
+                place.files.write(config, description)
             options = Options(
                 config=config,
                 node_name=place.node,
                 host=place.host,
-                boot_id=BOOT_ID,
+                boot_id=place.boot_id,
                 kubelet_dir=place.kubelet_dir,
                 cdi_dir=place.cdi_dir,
             )
-            await Driver(options, net, place.kube, place.files, self.clock, self._registrations.hear).run()
+            await Driver(options, net, place.kube, place.files, place.clock, partial(self.hear, place.node)).run()
 
         return run
+
+
+def title(process: str, node: str) -> str:
+    """What a process of a node is called, also as a writer at the API."""
+    return f"{KUBELET} {node}" if process == KUBELET else f"{process} on {node}"
 
 
 async def _run(work: Awaitable[None]) -> None:

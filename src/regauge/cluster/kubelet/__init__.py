@@ -15,9 +15,28 @@ Not there: probes (a running container is ready), lifecycle hooks, volumes, ephe
 memory managers, topology manager, admission by CPU, memory and node affinity (the scheduler looks at these).
 """
 
+from regauge.cluster.kubelet.checkpoints import (
+    DEVICE_CHECKPOINT_NAME,
+    DRA_CHECKPOINT_NAME,
+    ClaimState,
+    decode_device_checkpoint,
+    decode_dra_checkpoint,
+)
 from regauge.cluster.kubelet.kubelet import Kubelet
 from regauge.cluster.kubelet.options import KubeletOptions, Timings
 from regauge.cluster.kubelet.pod_feed import PodFeed
 from regauge.cluster.kubelet.pod_plan import PodEvent, PodState
 
-__all__ = ["Kubelet", "KubeletOptions", "PodEvent", "PodFeed", "PodState", "Timings"]
+__all__ = [
+    "DEVICE_CHECKPOINT_NAME",
+    "DRA_CHECKPOINT_NAME",
+    "ClaimState",
+    "Kubelet",
+    "KubeletOptions",
+    "PodEvent",
+    "PodFeed",
+    "PodState",
+    "Timings",
+    "decode_device_checkpoint",
+    "decode_dra_checkpoint",
+]
