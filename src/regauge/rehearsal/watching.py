@@ -15,19 +15,24 @@ from regauge.rehearsal.world import World
 
 T = TypeVar("T")
 POLL_S = 0.1
+POLL_SHARE = 0.1
 
 
 async def until(world: World, probe: Callable[[], Awaitable[T | None]], timeout_s: float) -> T | None:
-    """The first answer of `probe` that is not None or empty, or None after `timeout_s` seconds of the world's clock."""
-    deadline_s = world.clock.monotonic_s() + timeout_s
+    """The first answer of `probe` that is not None or empty, or None after `timeout_s` seconds of the world's clock.
+
+    It looks often at first and then ever less: a look at a big cluster costs, and what took long need not be told exactly.
+    """
+    began_s = world.clock.monotonic_s()
     while True:
         world.check()
         found = await probe()
         if found:
             return found
-        if world.clock.monotonic_s() >= deadline_s:
+        waited_s = world.clock.monotonic_s() - began_s
+        if waited_s >= timeout_s:
             return None
-        await world.clock.sleep(POLL_S)
+        await world.clock.sleep(min(max(POLL_S, waited_s * POLL_SHARE), timeout_s - waited_s))
 
 
 async def apply(kube: KubeClient, object_: Object) -> Object:
