@@ -130,9 +130,7 @@ def unknowns(node: CdiNode) -> Iterator[Unknown]:
         if runtime.enabled is None:
             yield Unknown(f"whether CDI is on in {runtime.name}", f"its version is not known: {runtime.because}")
         if not runtime.reads and not runtime.too_old:
-            yield Unknown(
-                f"which spec versions {runtime.title} reads", "its program does not say what it was built with"
-            )
+            yield Unknown(f"which spec versions {runtime.title} reads", "neither its program nor its release tells")
 
 
 def _directory(path: str) -> str:

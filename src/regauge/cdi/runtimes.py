@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from regauge.cdi.versions import VERSIONS
@@ -27,7 +27,18 @@ _CRI_PLUGINS = ("cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtim
 _LIBRARY = re.compile(r"^dep\t\S*/container-device-interface\tv(\d+)\.(\d+)\.", re.M)
 _MODULE = re.compile(r"^mod\tgithub\.com/(?:containerd/containerd|cri-o/cri-o)(?:/v\d+)?\tv(\d[^\s-]*)", re.M)
 _STAMP = re.compile(r"ersion\.Version=v?(\d+\.\d+[^\s\"']*)")
-_NUMBERS = re.compile(r"(\d+)\.(\d+)")
+_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+
+# The CDI library in containerd's releases, by their go.mod, for programs that do not say themselves. Releases between two
+# that were looked at get the later one's, so that no spec is called too new for a runtime that reads it.
+_CONTAINERD_READS = (
+    ((1, 7, 0), "0.5.0"),
+    ((1, 7, 12), "0.6.0"),
+    ((1, 7, 15), "0.7.0"),
+    ((1, 7, 26), "0.8.0"),
+    ((2, 0, 1), "1.0.0"),
+    ((2, 2, 1), "1.1.0"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +54,8 @@ class Handler:
 class RuntimeSettings:
     """One runtime. `enabled` is None where it cannot be told; `reads` is the highest spec version it knows, "" if unknown.
 
-    `because` says where `enabled` comes from. `faults` are configuration files that cannot be understood, and why.
+    `because` says where `enabled` comes from, `reads_by` where `reads` does. `faults` are configuration files that cannot
+    be understood, and why.
     """
 
     name: str
@@ -54,6 +66,7 @@ class RuntimeSettings:
     directories: tuple[str, ...] = DEFAULT_DIRECTORIES
     directories_from: str = ""
     reads: str = ""
+    reads_by: str = ""
     handlers: Mapping[str, Handler] = field(default_factory=dict)
     faults: tuple[tuple[str, str], ...] = ()
 
@@ -94,7 +107,7 @@ def runtimes_of(
             tables, faults = _tables(own)
             build = builds[0] if builds else ""
             version = said.removeprefix("v") or _version(build)
-            found.append(settings(tables, version, _reads(build), faults))
+            found.append(_reading(settings(tables, version, faults), build))
     return tuple(found)
 
 
@@ -132,29 +145,33 @@ def _tables(
 
 
 def _containerd(
-    tables: list[tuple[str, dict[str, Any]]], version: str, reads: str, faults: tuple[tuple[str, str], ...]
+    tables: list[tuple[str, dict[str, Any]]], version: str, faults: tuple[tuple[str, str], ...]
 ) -> RuntimeSettings:
     number = _number(version)
-    enabled, because = _containerd_default(number, tables)
-    directories: tuple[str, ...] = DEFAULT_DIRECTORIES
-    directories_from = ""
-    handlers: dict[str, Handler] = {}
+    start = RuntimeSettings(CONTAINERD, version, *_containerd_default(number, tables), faults=faults)
+    found = start
+    # Up to 1.7 a file that is imported replaces the whole section of a plugin, from 2.0 on only what it sets.
+    merges = (number or (0, 0)) >= CONTAINERD_ON_FROM or any(table.get("version") == 3 for _, table in tables)
     for path, section in _cri_sections(tables):
-        if isinstance(section.get("enable_cdi"), bool):
-            enabled, because = section["enable_cdi"], f"enable_cdi in {path}"
-        if "cdi_spec_dirs" in section:
-            directories, directories_from = _texts(section["cdi_spec_dirs"]), path
-        for name, handler in _table(section, "containerd", "runtimes").items():
-            binary = _table(handler if isinstance(handler, dict) else {}, "options").get("BinaryName", "")
-            handlers[name] = Handler(name, str(binary), path)
-    too_old = number is not None and number < CONTAINERD_FROM
-    if too_old:
-        enabled, because = False, "containerd knows CDI from 1.7 on"
-    if tables and not handlers:
-        handlers["runc"] = Handler("runc", "", "")
-    return RuntimeSettings(
-        CONTAINERD, version, enabled, because, too_old, directories, directories_from, reads, handlers, faults
-    )
+        found = _with_section(found if merges else start, path, section)
+    if number is not None and number < CONTAINERD_FROM:
+        found = replace(found, enabled=False, because="containerd knows CDI from 1.7 on", too_old=True)
+    if tables and not found.handlers:
+        found = replace(found, handlers={"runc": Handler("runc", "", "")})
+    return found
+
+
+def _with_section(settings: RuntimeSettings, path: str, section: dict[str, Any]) -> RuntimeSettings:
+    """What the section of the CRI plugin in one file of containerd sets."""
+    if isinstance(section.get("enable_cdi"), bool):
+        settings = replace(settings, enabled=section["enable_cdi"], because=f"enable_cdi in {path}")
+    if "cdi_spec_dirs" in section:
+        settings = replace(settings, directories=_texts(section["cdi_spec_dirs"]), directories_from=path)
+    handlers = dict(settings.handlers)
+    for name, handler in _table(section, "containerd", "runtimes").items():
+        binary = _table(handler if isinstance(handler, dict) else {}, "options").get("BinaryName", "")
+        handlers[name] = Handler(name, str(binary), path)
+    return replace(settings, handlers=handlers)
 
 
 def _containerd_default(
@@ -177,7 +194,7 @@ def _cri_sections(tables: list[tuple[str, dict[str, Any]]]) -> Iterator[tuple[st
 
 
 def _crio(
-    tables: list[tuple[str, dict[str, Any]]], version: str, reads: str, faults: tuple[tuple[str, str], ...]
+    tables: list[tuple[str, dict[str, Any]]], version: str, faults: tuple[tuple[str, str], ...]
 ) -> RuntimeSettings:
     number = _number(version)
     too_old = number is not None and number < CRIO_FROM
@@ -193,7 +210,7 @@ def _crio(
             handlers[name] = Handler(name, str(binary), path)
     because = "CRI-O knows CDI from 1.23 on, and has no switch for it"
     return RuntimeSettings(
-        CRIO, version, not too_old, because, too_old, directories, directories_from, reads, handlers, faults
+        CRIO, version, not too_old, because, too_old, directories, directories_from, "", "", handlers, faults
     )
 
 
@@ -202,10 +219,18 @@ def _version(build: str) -> str:
     return found[1] if found else ""
 
 
-def _reads(build: str) -> str:
-    """The highest spec version that the library in the program knows; "" when its build does not say."""
+def _reading(settings: RuntimeSettings, build: str) -> RuntimeSettings:
+    """The settings with the highest spec version that the runtime knows: by the library in its program, or its release."""
     known = [f"{major}.{minor}.0" for major, minor in _LIBRARY.findall(build)]
-    return max((one for one in known if one in VERSIONS), key=VERSIONS.index, default="")
+    told = max((one for one in known if one in VERSIONS), key=VERSIONS.index, default="")
+    if told:
+        return replace(settings, reads=told, reads_by="the CDI library that its program was built with")
+    found = _NUMBERS.match(settings.version)
+    if settings.name != CONTAINERD or found is None or found[3] is None:
+        return settings
+    release = (int(found[1]), int(found[2]), int(found[3]))
+    by_release = next((reads for first, reads in reversed(_CONTAINERD_READS) if first <= release), "")
+    return replace(settings, reads=by_release, reads_by="the CDI library of its release" if by_release else "")
 
 
 def _number(version: str) -> tuple[int, int] | None:

@@ -25,16 +25,17 @@ FILES_LIMIT = 20_000
 NEIGHBOURS_LIMIT = 4096
 KUBELET_DIRECTORY = "/var/lib/kubelet"
 
+# The containerd of a distribution of Kubernetes comes before one that stands beside it for other purposes.
 _CONTAINERD_CONFIGS = (
-    "/etc/containerd/config.toml",
     "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
     "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
     "/etc/k0s/containerd.toml",
     "/var/snap/microk8s/current/args/containerd.toml",
+    "/etc/containerd/config.toml",
 )
 _CRIO_CONFIG, _CRIO_DIRECTORY = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 _PROGRAMS = ("containerd", "crio")
-_PROGRAM_DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/usr/sbin", "/opt/bin")
+_PROGRAM_DIRECTORIES = ("/var/lib/rancher/rke2/bin", "/usr/local/bin", "/usr/bin", "/usr/sbin", "/opt/bin")
 _OTHER_DIRECTORIES = ("/usr/local/etc/cdi", "/usr/share/cdi", "/var/lib/cdi", "/var/cdi", "/opt/cdi")
 _DRIVER_MODULES = ("nvidia", "amdgpu", "habanalabs")
 
@@ -159,11 +160,11 @@ class _Reader:
         yield from (f"{directory}/{one}" for one in names[:NEIGHBOURS_LIMIT] if family(one) == pattern)
 
     def configs(self) -> Iterator[NodeFile]:
-        for path in _CONTAINERD_CONFIGS:
-            main = self.tree.file(path, FILE_LIMIT_BYTES)
-            if main is not None:
-                yield main
-                yield from self.imported(main)
+        mains = [main for path in _CONTAINERD_CONFIGS if (main := self.tree.file(path, FILE_LIMIT_BYTES)) is not None]
+        for main in mains[:1]:
+            yield main
+            yield from self.imported(main)
+        self.unread.extend((main.path, f"{mains[0].path} is taken for the kubelet's containerd") for main in mains[1:])
         for path in (_CRIO_CONFIG, *self.inside(_CRIO_DIRECTORY, "*"), VENDOR_RUNTIME_CONFIG):
             found = self.tree.file(path, FILE_LIMIT_BYTES)
             if found is not None:

@@ -303,6 +303,32 @@ def test_specs_that_the_runtime_is_too_old_for(library: str, found: list[str]) -
     assert not any("which spec versions" in one.what for one in audit.unknown)
 
 
+@pytest.mark.row(40, how="unit")
+@pytest.mark.parametrize(
+    ("version", "too_new"),
+    [("1.7.0", True), ("1.7.14", True), ("1.7.16", False), ("2.0.0", False), ("2.1.5", False), ("1.7", False)],
+)
+def test_specs_that_the_release_is_too_old_for(version: str, too_new: bool) -> None:
+    text = spec("gpu0", "additionalGids: [44]", version="0.7.0")
+    toml = config(CONTAINERD, V2 + "enable_cdi = true\n")
+    audit = of(node(run={"a.yaml": text}, configs=(toml,), runtime_version=f"containerd://{version}"))
+    assert codes(audit) == (["CDI-TOO-NEW"] if too_new else [])
+    assert any("which spec versions" in one.what for one in audit.unknown) is (version == "1.7")
+
+
+@pytest.mark.row(40, how="unit")
+def test_an_imported_file_replaces_or_adds_as_the_release_does() -> None:
+    def audited(version: str, section: str) -> list[str]:
+        configs = (
+            config(CONTAINERD, section + "enable_cdi = true\n"),
+            config("/etc/containerd/conf.d/x.toml", section + 'sandbox_image = "x"\n'),
+        )
+        return codes(of(node(runtime_version=version, configs=configs)))
+
+    assert audited("containerd://1.7.20", V2) == ["CDI-RUNTIME-OFF"]
+    assert audited("containerd://2.1.0", V3) == []
+
+
 @pytest.mark.row(42, 266, how="unit")
 def test_a_runtime_that_reads_other_directories() -> None:
     toml = V2 + 'enable_cdi = true\ncdi_spec_dirs = ["/etc/cdi"]\n'

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 from tests.support import oracle, shared
 
 from regauge.base import InputError
+from regauge.cdi import HostDevice
 from regauge.cdi.runtimes import runtimes_of
 from regauge.collect import NodeTree, read_node
 from regauge.collect.builds import build_notes
@@ -198,6 +200,19 @@ def test_a_record_that_cannot_be_understood(tmp_path: Path, name: str, text: str
     with pytest.raises(InputError, match=what) as caught:
         read_node(str(tmp_path))
     assert caught.value.where.file == str(tmp_path / name)
+
+
+def test_real_device_nodes(root: Path) -> None:
+    try:
+        os.mknod(root / "dev/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        os.mknod(root / "dev/acme0", stat.S_IFCHR | 0o660, os.makedev(195, 7))
+    except PermissionError:
+        pytest.skip("device nodes cannot be made here")
+    (root / "dev/acme1").write_text("")
+    node = read_node(str(root))
+    assert node.paths["/dev/acme0"].is_device
+    assert node.paths["/dev/acme1"].kind == "file"
+    assert NodeTree(str(root)).device("/dev/acme0") == HostDevice("c", 195, 7, 0o660)
 
 
 def test_a_device_of_the_tree_for_injection(root: Path) -> None:
