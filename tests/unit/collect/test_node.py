@@ -208,6 +208,7 @@ def test_real_device_nodes(root: Path) -> None:
         os.mknod(root / "dev/acme0", stat.S_IFCHR | 0o660, os.makedev(195, 7))
     except PermissionError:
         pytest.skip("device nodes cannot be made here")
+    (root / "dev/acme0").chmod(0o660)
     (root / "dev/acme1").write_text("")
     node = read_node(str(root))
     assert node.paths["/dev/acme0"].is_device
