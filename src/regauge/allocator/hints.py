@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 
 from regauge.allocator.inventory import DeviceEntry
 from regauge.allocator.problem import Check
@@ -23,31 +24,30 @@ _WORD = re.compile(r"""\"([\w.\-]+)\"|'([\w.\-]+)'|\.([A-Za-z_]\w*)""")
 def values_seen(entry: DeviceEntry, expression: str, reads: Reads) -> tuple[tuple[str, str], ...]:
     """The names and values the expression looked at; what the device does not have is shown as missing."""
     wanted = reads(expression)
-    names = _names(entry)
     if wanted is None:
+        names = _names(entry)
         found = [(name, value) for name, value in names.items() if name.rpartition("/")[2] in expression]
         return tuple(sorted(found)[:_MOST_SHOWN])
-    shown = []
+    found_values = []
     for part, domain, name in sorted(wanted):
         if part == "driver":
-            shown.append(("driver", entry.driver))
+            found_values.append(("driver", entry.driver))
         elif part in (_ATTRIBUTES, _CAPACITY):
-            full = f"{domain}/{name}"
-            shown.append((full, names.get(full, "missing")))
-    return tuple(shown[:_MOST_SHOWN])
+            found_values.append((f"{domain}/{name}", _value(entry, domain, name) or "missing"))
+    return tuple(found_values[:_MOST_SHOWN])
 
 
 def hints(entry: DeviceEntry, expression: str, reads: Reads) -> tuple[str, ...]:
     """For every name that the device does not have: one that it has and that may have been meant, or how to guard it."""
-    names = _names(entry)
     wanted = reads(expression)
     if wanted is None:
-        return _hints_from_words(expression, names, entry.driver)
+        return _hints_from_words(expression, _names(entry), entry.driver)
     found = []
     for part, domain, name in sorted(wanted):
         full = f"{domain}/{name}"
-        if part not in (_ATTRIBUTES, _CAPACITY) or full in names:
+        if part not in (_ATTRIBUTES, _CAPACITY) or _value(entry, domain, name) is not None:
             continue
+        names = _names(entry)
         close = [one for one in names if one.rpartition("/")[2] == name] or _close(name, names)
         if close:
             found.append(f"the device has no {full}: {close[0]} may be meant")
@@ -91,6 +91,11 @@ def false_parts(check: Check, entry: DeviceEntry, table: Table) -> tuple[str, ..
 
 def split(expression: str) -> list[str]:
     """The operands of the outermost &&; the whole expression if there is an outer || or ?: as well."""
+    return list(_parts(expression))
+
+
+@lru_cache(maxsize=1024)
+def _parts(expression: str) -> tuple[str, ...]:
     parts, depth, start, place = [], 0, 0, 0
     while place < len(expression):
         char = expression[place]
@@ -107,10 +112,10 @@ def split(expression: str) -> list[str]:
             start = place
             continue
         elif depth == 0 and (char == "?" or expression.startswith("||", place)):
-            return [expression]
+            return (expression,)
         place += 1
     parts.append(expression[start:].strip())
-    return parts
+    return tuple(parts)
 
 
 def _string_end(expression: str, start: int) -> int:
@@ -131,6 +136,16 @@ def _names(entry: DeviceEntry) -> Mapping[str, str]:
     found = {_full(name, entry): shown(value) for name, value in entry.view.attributes.items()}
     found |= {_full(name, entry): str(value.value) for name, value in entry.view.capacity.items()}
     return found
+
+
+def _value(entry: DeviceEntry, domain: str, name: str) -> str | None:
+    """An attribute or a capacity as text, None where the device has neither of that name."""
+    for key in (f"{domain}/{name}", name) if domain == entry.driver else (f"{domain}/{name}",):
+        if key in entry.view.capacity:
+            return str(entry.view.capacity[key].value)
+        if key in entry.view.attributes:
+            return shown(entry.view.attributes[key])
+    return None
 
 
 def _full(name: str, entry: DeviceEntry) -> str:
