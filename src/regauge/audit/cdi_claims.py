@@ -113,16 +113,17 @@ def leftovers(node: CdiNode) -> Iterator[Finding]:
 def claim_is_gone(node: CdiNode, path: str) -> bool:
     """Whether the claim that a spec was written for is surely gone: by the driver's checkpoint, and the kubelet's.
 
-    False where one of them cannot be read, or the driver has none: nobody knows then.
+    False where one of them is not there or cannot be read: nobody knows then. (A kubelet makes its file when it starts, and
+    a driver that lost its own may have written an empty one while its pods run on.)
     """
     uid = node.claim_files.get(path)
-    if uid is None or (node.kubelet is not None and node.kubelet.error):
+    if uid is None or node.kubelet is None or node.kubelet.error:
         return False
     owner = node.generators[path].name
     if any(one.error for one in node.drivers if one.driver in ("", owner)):
         return False
     checkpoints = checkpoints_of(node, owner)
-    in_kubelet = node.kubelet is not None and any(claim.uid == uid for claim in node.kubelet.claims)
+    in_kubelet = any(claim.uid == uid for claim in node.kubelet.claims)
     return bool(checkpoints) and not in_kubelet and not any(uid in one.claims for one in checkpoints)
 
 

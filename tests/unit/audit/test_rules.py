@@ -422,7 +422,7 @@ def test_a_kubelet_state_that_is_corrupt_is_an_error_and_its_claims_are_unknown(
     ("checkpoints", "goes"),
     [
         ((kubelet(), driver()), True),
-        ((driver(),), True),
+        ((driver(),), False),
         ((kubelet(), driver(UID)), False),
         ((kubelet(f"{KIND}={UID}-a0"), driver()), False),
         ((kubelet("x.y/z=a", broken=True), driver()), False),

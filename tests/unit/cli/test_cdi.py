@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,9 @@ def test_gc_names_first_and_removes_when_told(root: Path) -> None:
         run_cdi / f"k8s.gpu.acme.test-claim_{UID}.yaml", SPEC.replace("acme.test/gpu", "k8s.gpu.acme.test/claim")
     )
     (root / "var/lib/kubelet/plugins/gpu.acme.test/checkpoint.json").write_text('{"preparedClaims": {}}')
+    state = '{"ClaimInfoStateList": null}'
+    outer = {"Data": state, "Checksum": zlib.crc32(state.encode())}
+    (root / "var/lib/kubelet/dra_manager_state").write_text(json.dumps(outer))
     code, document = asked("gc", "--root", str(root))
     assert code == 0 and not document["deleted"]
     assert sorted(one["file"] for one in document["files"]) == [f"/var/run/cdi/{one.name}" for one in (gone, lost)]
