@@ -51,7 +51,6 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("assess", assess.command),
     ("explain", explain.command),
     ("convert", convert.command),
-    ("driver", driver.command),
     ("features", features.command),
     ("conformance", conformance.command),
     ("examples", examples.command),
@@ -60,6 +59,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
 for _name, _command in _VERBS:
     app.command(_name)(in_words(_command))
 app.add_typer(cdi.app, name="cdi")
+app.add_typer(driver.app, name="driver")
 app.add_typer(flavor.app, name="flavor")
 
 

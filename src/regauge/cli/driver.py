@@ -1,4 +1,4 @@
-"""`regauge driver`."""
+"""`regauge driver`: the node driver, and what goes with it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regauge.cli import driver_check, driver_probe
+from regauge.cli.ending import in_words
+
 if TYPE_CHECKING:
     from regauge.driver import Notice
+    from regauge.driver.live import Watcher
+
+app = typer.Typer(invoke_without_command=True, rich_markup_mode=None, subcommand_metavar="[check|probe]")
 
 
 class LogFormat(StrEnum):
@@ -19,7 +25,8 @@ class LogFormat(StrEnum):
 
 
 def command(
-    config: Annotated[str, typer.Option("--config", metavar="FILE", help="The description of devices.")],
+    context: typer.Context,
+    config: Annotated[str, typer.Option("--config", metavar="FILE", help="The description of devices.")] = "",
     kubelet_dir: Annotated[
         str, typer.Option("--kubelet-dir", metavar="DIR", help="The kubelet's directory.")
     ] = "/var/lib/kubelet",
@@ -37,6 +44,10 @@ def command(
     cdi_dir: Annotated[
         str, typer.Option("--cdi-dir", metavar="DIR", help="Where CDI specs are written.")
     ] = "/var/run/cdi",
+    listen: Annotated[
+        str,
+        typer.Option("--listen", metavar="ADDRESS", help="Health, readiness and metrics: unix:PATH or 127.0.0.1:PORT."),
+    ] = "",
     log: Annotated[LogFormat, typer.Option("--log", help="How to tell what happens, on stderr.")] = LogFormat.text,
 ) -> None:
     """Serve the devices of one description to pods: some by the Device Plugin API, some by claims (DRA).
@@ -48,7 +59,12 @@ def command(
     \b
     regauge driver --config devices.yaml
     regauge driver --config devices.yaml --kubelet-dir ./k --slices-file s.json --cdi-dir ./cdi
+    regauge driver check devices.yaml claim.yaml
     """
+    if context.invoked_subcommand is not None:
+        return
+    if not config:
+        raise typer.BadParameter("say --config FILE, or one of: check, probe")
     import asyncio
     import socket
 
@@ -63,7 +79,27 @@ def command(
         kubeconfig=kubeconfig,
         slices_file=slices_file,
     )
-    asyncio.run(serve(settings, _json if log is LogFormat.json else _text))
+    watcher = _watcher(listen) if listen else None
+    asyncio.run(serve(settings, _json if log is LogFormat.json else _text, watcher))
+
+
+app.callback()(in_words(command))
+app.command("check")(in_words(driver_check.command))
+app.command("probe")(in_words(driver_probe.command))
+
+
+def _watcher(listen: str) -> Watcher:
+    from regauge.base import InputError
+
+    try:
+        from regauge.driver.endpoint import Endpoint, address
+    except ImportError as error:
+        raise InputError(
+            f"--listen needs {error.name}, which is not installed", fix="pip install 'regauge[driver]'"
+        ) from None
+    from regauge.host import RealClock
+
+    return Endpoint(address(listen), RealClock())
 
 
 def _text(notice: Notice) -> None:

@@ -1,7 +1,8 @@
 """The node driver: one description of devices, served through the device plugin API and through DRA from one process.
 
 `regauge.driver.kinds` holds the kinds of devices and the interface to write one, `regauge.driver.live` runs the driver on
-the machine; both are imported by name.
+the machine, `regauge.driver.endpoint` answers for it over HTTP, `regauge.driver.checking` looks at files before they are
+used; all are imported by name.
 """
 
 from regauge.driver.checkpoint import decode as decode_checkpoint

@@ -9,14 +9,17 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from typing import Protocol
 
 from regauge.base import InputError, Where
 from regauge.cdi.directory import RealHost
 from regauge.driver.kinds import KINDS, DeviceKind
+from regauge.driver.meter import Meter
 from regauge.driver.notices import Tell
-from regauge.driver.process import Options, run
+from regauge.driver.process import Driver, Options
 from regauge.host import RealClock, RealFiles
 from regauge.kube import KubeClient
 from regauge.kube.config import Connection, load_connection
@@ -57,7 +60,18 @@ def installed_kinds() -> Mapping[str, type[DeviceKind]]:
     return found
 
 
-async def serve(settings: Settings, tell: Tell) -> None:
+class Watcher(Protocol):
+    """Who is told about a driver and answers for it: `endpoint.Endpoint`, where that is installed."""
+
+    @property
+    def meter(self) -> Meter: ...
+
+    def hear(self, tell: Tell) -> Tell: ...
+
+    def served(self, driver: Driver) -> AbstractAsyncContextManager[None]: ...
+
+
+async def serve(settings: Settings, tell: Tell, watcher: Watcher | None = None) -> None:
     """Runs until SIGTERM or SIGINT. Raises `InputError` for what a user must mend."""
     files = RealFiles()
     options = Options(
@@ -71,7 +85,7 @@ async def serve(settings: Settings, tell: Tell) -> None:
         kinds=installed_kinds(),
     )
     kube = _client(settings)
-    task = asyncio.ensure_future(run(options, WireNet(), kube, files, RealClock(), tell))
+    task = asyncio.ensure_future(_run(options, kube, tell, watcher))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
@@ -82,6 +96,16 @@ async def serve(settings: Settings, tell: Tell) -> None:
     finally:
         if kube is not None:
             await kube.close()
+
+
+async def _run(options: Options, kube: KubeClient | None, tell: Tell, watcher: Watcher | None) -> None:
+    ports = (WireNet(), kube, RealFiles(), RealClock())
+    if watcher is None:
+        await Driver(options, *ports, tell).run()
+        return
+    driver = Driver(options, *ports, watcher.hear(tell), watcher.meter)
+    async with watcher.served(driver):
+        await driver.run()
 
 
 def _client(settings: Settings) -> KubeClient | None:

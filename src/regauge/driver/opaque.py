@@ -19,7 +19,6 @@ from regauge.model import Document, Object
 from regauge.model.resource import DeviceAllocationConfiguration
 
 Known = Mapping[tuple[str, str], type[Any]]
-SIZE_LIMIT_BYTES = 10 * 1024  # as the API server has it
 _TYPED = ("apiVersion", "kind")
 
 
@@ -72,8 +71,22 @@ _PLACES = {
 }
 
 
+def drivers_in(document: Document) -> tuple[str, ...]:
+    """The drivers for which a claim, a template or a class has parameters."""
+    drivers = (opaque.get("driver") for _, opaque in _entries(document))
+    return tuple(dict.fromkeys(driver for driver in drivers if isinstance(driver, str)))
+
+
 def parameters_in(document: Document, driver: str) -> Iterator[tuple[Where, object]]:
     """The parameters for a driver in a claim, a template or a class, each with its place."""
+    for field, opaque in _entries(document):
+        if opaque.get("driver") == driver:
+            parameters = opaque.get("parameters")
+            line = getattr(parameters, "line", document.where.line)
+            yield Where(document.where.file, line, f"{document.kind} {document.name}", field), parameters
+
+
+def _entries(document: Document) -> Iterator[tuple[str, Mapping[str, Any]]]:
     path = _PLACES.get(document.kind, ())
     value: Any = document.object if path else {}
     for name in path:
@@ -81,8 +94,5 @@ def parameters_in(document: Document, driver: str) -> Iterator[tuple[Where, obje
     entries = value.get("config") if isinstance(value, dict) else None
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         opaque = entry.get("opaque") if isinstance(entry, dict) else None
-        if isinstance(opaque, dict) and opaque.get("driver") == driver:
-            field = ".".join((*path, f"config[{index}]", "opaque", "parameters"))
-            line = getattr(opaque.get("parameters"), "line", document.where.line)
-            object_ = f"{document.kind} {document.name}"
-            yield Where(document.where.file, line, object_, field), opaque.get("parameters")
+        if isinstance(opaque, dict):
+            yield ".".join((*path, f"config[{index}]", "opaque", "parameters")), opaque

@@ -16,13 +16,13 @@ from regauge.driver.checkpoint import Checkpoint, ClaimState, HeldDevice, Prepar
 from regauge.driver.checks import check_devices, check_host, env_conflicts
 from regauge.driver.config import read_description
 from regauge.driver.description import Description, Device, Stack
-from regauge.driver.device_plugin import Plugin
 from regauge.driver.discovery import found_by, tell_difference, understood
 from regauge.driver.dra import Claims, HealthReports
 from regauge.driver.fleet import Fleet
 from regauge.driver.handover import Handover
 from regauge.driver.holders import HolderSearch
 from regauge.driver.kinds import KINDS, Condition, DeviceKind, Surroundings
+from regauge.driver.meter import MeasuredClaims, MeasuredPlugin, Meter, NoMeter
 from regauge.driver.neighbours import Neighbours
 from regauge.driver.notices import Notice, Tell, silent
 from regauge.driver.publisher import ApiPublisher, FilePublisher
@@ -92,8 +92,11 @@ class Driver:
         files: Files,
         clock: Clock,
         tell: Tell = silent,
+        meter: Meter | None = None,
     ) -> None:
         self._options = options
+        self._meter = meter or NoMeter()
+        self.beat_s: float | None = None  # when health was last asked, on the monotonic clock
         self._net = net
         self._kube = kube
         self._files = files
@@ -114,12 +117,12 @@ class Driver:
         search = HolderSearch(self.fleet, self._checkpoint, options.kubelet_dir, net, kube, files)
         self._neighbours = Neighbours(self.fleet, options.kubelet_dir, net, kube, tell)
         self._handover = Handover(self.fleet, self._checkpoint, search, self._neighbours, clock, tell, self._write_base)
-        self._publisher = self._make_publisher()
+        self.publisher = self._make_publisher()
 
     def _make_publisher(self) -> ApiPublisher | FilePublisher | None:
         pool = Pool(self._described.driver, self._options.node_name)
         if self._kube is not None:
-            return ApiPublisher(self.fleet, pool, self._kube, self._clock, self._tell)
+            return ApiPublisher(self.fleet, pool, self._kube, self._clock, self._tell, self._meter)
         if self._options.slices_file is not None:
             return FilePublisher(self.fleet, pool, self._files, self._options.slices_file, self._tell)
         return None
@@ -165,6 +168,7 @@ class Driver:
         for uid in self._specs.remove_orphans(self._checkpoint.record.claims):
             self._tell(Notice("orphan-spec", "a CDI spec of a claim that is not prepared is removed", about=uid))
         self._observe(await self._kind.health(self.fleet.description.devices))
+        self.beat_s = self._clock.monotonic_s()
         await self._handover.begin()
         await self._neighbours.check_resource_name()
 
@@ -202,7 +206,8 @@ class Driver:
                 conditions = await self._kind.health(devices)
             except Exception as error:  # a kind's trouble must not end the driver: what was known stands
                 self._tell(Notice("health-unknown", str(error), "error", self._described.device_kind))
-                continue
+                conditions = self.fleet.conditions
+            self.beat_s = self._clock.monotonic_s()
             for name in self._observe(conditions):
                 condition = self.fleet.condition(name)
                 if condition.healthy:
@@ -290,10 +295,10 @@ class Driver:
 
     async def _withdrawn(self, stack: Stack, name: str) -> None:
         """Wait until nobody new can be given the device through the stack."""
-        if stack is Stack.DRA and self._publisher is not None:
-            seen = self._publisher.settled.version
-            while name in self._publisher.published:
-                seen = await self._publisher.settled.wait(seen)
+        if stack is Stack.DRA and self.publisher is not None:
+            seen = self.publisher.settled.version
+            while name in self.publisher.published:
+                seen = await self.publisher.settled.wait(seen)
         await self._clock.sleep(WITHDRAWAL_S)
 
     async def _first_device(self, stack: Stack) -> None:
@@ -304,7 +309,7 @@ class Driver:
 
     async def _serve_device_plugin(self) -> None:
         await self._first_device(Stack.DEVICE_PLUGIN)
-        plugin = Plugin(self.fleet, self._tell)
+        plugin = MeasuredPlugin(self.fleet, self._tell, self._meter, self._clock)
         directory = f"{self._options.kubelet_dir}/device-plugins"
         registration = DevicePluginRegistration(
             plugin, self._described.resource, directory, self._net, self._clock, self._tell
@@ -318,9 +323,10 @@ class Driver:
         await self._first_device(Stack.DRA)
         registration = DRARegistration(self._described.driver, self._options.kubelet_dir, self._net, self._tell)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(registration.run(self.claims, HealthReports(self.fleet, self._clock), self._drained))
-            if self._publisher is not None:
-                tasks.create_task(self._publisher.run())
+            claims = MeasuredClaims(self.claims, self._meter, self._clock)
+            tasks.create_task(registration.run(claims, HealthReports(self.fleet, self._clock), self._drained))
+            if self.publisher is not None:
+                tasks.create_task(self.publisher.run())
 
     async def _drained(self) -> None:
         """Let calls that are being carried out end, if they are quick about it."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from regauge.base import Clock, Files, InputError, RegaugeError, TransientError, Where, pretty_json
 from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
+from regauge.driver.meter import Meter, timed
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.signals import Signal, wait_at_most
 from regauge.driver.slices import Memory, Pool, Writes, content, dropped, writes
@@ -41,18 +42,20 @@ _GATES = {
 class ApiPublisher:
     """Slices at an API server. `settled` tells when what is published is what the fleet had at that version."""
 
-    def __init__(self, fleet: Fleet, pool: Pool, kube: KubeClient, clock: Clock, tell: Tell) -> None:
+    def __init__(self, fleet: Fleet, pool: Pool, kube: KubeClient, clock: Clock, tell: Tell, meter: Meter) -> None:
+        self._meter = meter
         self._fleet = fleet
         self._pool = pool
         self._kube = kube
         self._clock = clock
         self._tell = tell
         self._touched = Signal()
-        self._generation = 0
+        self.generation = 0
         self._sent: dict[str, tuple[str, Object]] = {}
         self._dropped: tuple[str, ...] = ()
         self.settled = Signal()
         self.published: frozenset[str] = frozenset()
+        self.slices = 0
 
     async def run(self) -> None:
         """Publish, and again whenever the devices or the slices change. Runs until it is cancelled."""
@@ -72,7 +75,8 @@ class ApiPublisher:
         while True:
             seen = self._touched.version
             try:
-                await self._publish()
+                with timed(self._meter, self._clock, "Reconcile"):
+                    await self._publish()
                 retry_s, pause_s = RETRY_FIRST_S, LOOK_AGAIN_S
             except (Conflict, AlreadyExists, NotFound, Gone):
                 pause_s = RETRY_FIRST_S  # somebody else was quicker: look again
@@ -87,8 +91,8 @@ class ApiPublisher:
         if not self._pool.node_uid:
             node = await self._node()
             self._pool = Pool(self._pool.driver, self._pool.node_name, node["metadata"]["uid"])
-        plan = writes(self._pool, devices, await self._actual(), Memory(self._generation, self._sent))
-        self._generation = max(self._generation, plan.generation)
+        plan = writes(self._pool, devices, await self._actual(), Memory(self.generation, self._sent))
+        self.generation = max(self.generation, plan.generation)
         for slice_ in plan.creates:
             self._remember(slice_, await self._kube.create(RESOURCE_SLICE, slice_))
         for slice_ in plan.updates:
@@ -116,6 +120,7 @@ class ApiPublisher:
 
     def _report(self, plan: Writes, devices: Sequence[Device]) -> None:
         self.published = frozenset(device.name for device in devices)
+        self.slices = plan.slices
         self.settled.set()
         if plan:
             count = len(plan.creates) + len(plan.updates)
@@ -145,7 +150,7 @@ class ApiPublisher:
                 ):
                     pause_s = RETRY_FIRST_S
                     generation = event.object.get("spec", {}).get("pool", {}).get("generation", 0)
-                    if event.type == "DELETED" or generation != self._generation:
+                    if event.type == "DELETED" or generation != self.generation:
                         self._touched.set()
             except Gone:
                 pass  # the changes since then are forgotten; the list has them
@@ -166,6 +171,7 @@ class FilePublisher:
         self._tell = tell
         self.settled = Signal()
         self.published: frozenset[str] = frozenset()
+        self.generation = self.slices = 0
 
     async def run(self) -> None:
         """Write, and again whenever the devices change. Runs until it is cancelled."""
@@ -188,6 +194,7 @@ class FilePublisher:
             self._files.write(self._path, (pretty_json(document) + "\n").encode())
             self._tell(Notice("published", f"{len(devices)} devices, generation {plan.generation}", about=self._path))
         self.published = frozenset(device.name for device in devices)
+        self.generation, self.slices = plan.generation, plan.slices
         self.settled.set()
 
     def _actual(self) -> Sequence[Object]:

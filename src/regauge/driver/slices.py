@@ -50,6 +50,7 @@ class Writes:
     updates: tuple[Object, ...] = ()
     deletes: tuple[Object, ...] = ()
     generation: int = 0
+    slices: int = 0  # how many there are then
 
     def __bool__(self) -> bool:
         return bool(self.creates or self.updates or self.deletes)
@@ -149,7 +150,7 @@ def writes(pool: Pool, devices: Iterable[Device], actual: Sequence[Object], memo
     if len(generations) == 1 and set(there) == set(wanted):
         desired = {name: _desired(pool, name, held, newest, len(wanted)) for name, held in wanted.items()}
         if all(_same(there[name], desired[name]) or _remembered(there[name], wanted[name], memory) for name in wanted):
-            return Writes(generation=newest)
+            return Writes(generation=newest, slices=len(wanted))
     generation = max(newest, memory.generation) + 1
     desired = {name: _desired(pool, name, held, generation, len(wanted)) for name, held in wanted.items()}
     return Writes(
@@ -157,6 +158,7 @@ def writes(pool: Pool, devices: Iterable[Device], actual: Sequence[Object], memo
         updates=tuple(_updated(there[name], desired[name]) for name in wanted if name in there),
         deletes=tuple(there[name] for name in sorted(there) if name not in wanted),
         generation=generation,
+        slices=len(wanted),
     )
 
 

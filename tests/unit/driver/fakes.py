@@ -14,6 +14,7 @@ from regauge.base import MemoryFiles
 from regauge.cdi import HostDevice, NoHostDevice
 from regauge.driver import Driver, Notice, Options
 from regauge.driver.kinds import KINDS, DeviceKind
+from regauge.driver.live import Watcher
 from regauge.kube import AlreadyExists, Conflict, KubeClient, NotFound, ObjectList, Version, WatchEvent
 from regauge.model import Kind, Object
 from regauge.model.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
@@ -283,6 +284,7 @@ class Node:
     boot_id: str = "boot-1"
     slices_file: str | None = None
     kinds: Mapping[str, type[DeviceKind]] = field(default_factory=lambda: KINDS)
+    watcher: Watcher | None = None
 
     def __post_init__(self) -> None:
         self.files.make_directory("/etc/regauge")
@@ -305,7 +307,9 @@ class Node:
             slices_file=self.slices_file,
             kinds=self.kinds,
         )
-        self.driver = Driver(options, self.process, self.kube, wrap(self.files), self.clock, self.notices.append)
+        tell = self.notices.append if self.watcher is None else self.watcher.hear(self.notices.append)
+        meter = None if self.watcher is None else self.watcher.meter
+        self.driver = Driver(options, self.process, self.kube, wrap(self.files), self.clock, tell, meter)
         self.task = asyncio.ensure_future(self.driver.run())
         await settle()
         if self.task.done():

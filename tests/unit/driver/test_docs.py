@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 
 import pytest
 from tests.support import ROOT
+from tests.unit.driver.fakes import FOUR, Node
 
 from regauge.base import MemoryFiles
 from regauge.cdi.directory import RealHost
-from regauge.driver import Description, Stack, load
+from regauge.driver import Description, Notice, Stack, load
+from regauge.driver.endpoint import Endpoint, address
 from regauge.driver.kinds import KINDS
+from regauge.driver.metrics import Metrics
 from regauge.driver.process import check
 
 PAGE = (ROOT / "docs" / "driver.md").read_text()
@@ -139,3 +143,28 @@ def test_every_notice_is_documented_and_no_other() -> None:
     }
     assert len(documented) == len(set(documented))
     assert set(documented) == told
+
+
+def test_every_metric_is_documented_and_no_other() -> None:
+    rows = re.findall(r"^\| `(regauge_driver_\w+)` \| (.*?) \|", PAGE, re.M)
+    documented = {name.removesuffix("_total"): set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    node = Node()
+    node.describe(FOUR)
+
+    async def scenario() -> None:
+        metrics = Metrics()
+        node.watcher = Endpoint(address("127.0.0.1:1"), node.clock)
+        await node.start()
+        metrics.watch(node.driver)
+        metrics.took("Allocate", "OK", 0.1)
+        metrics.hear(node.notices.append)(Notice("published", "x"))
+        text = metrics.text().decode()
+        found = {
+            name: set(re.findall(r"(\w+)=", labels)) - {"le"}
+            for name, labels in re.findall(r"^(\w+)(\{.*\})?", text, re.M)
+        }
+        names = {re.sub(r"_(total|bucket|count|sum|created)$", "", name): labels for name, labels in found.items()}
+        assert names == documented
+        await node.stop()
+
+    asyncio.run(scenario())
