@@ -34,43 +34,53 @@ class Form(StrEnum):
     json = "json"
 
 
+Filename = Annotated[
+    str, typer.Option("--filename", "-f", metavar="FILE", help="File, directory, or - for standard input.")
+]
+Target = Annotated[
+    To | None,
+    typer.Option("--to", help="Claims, limits, or limits that DRA serves. Default: only newer API versions."),
+]
+EstatePlace = Annotated[
+    str | None, typer.Option("--from", metavar="ESTATE", help="Dump whose classes, devices and nodes are the target.")
+]
+Classes = Annotated[
+    list[str] | None, typer.Option("--class", metavar="NAME=CLASS", help="The device class for a counted name.")
+]
+Resources = Annotated[
+    list[str] | None, typer.Option("--resource", metavar="NAME", help="Only this counted name. Default: all.")
+]
+Require = Annotated[
+    list[str] | None, typer.Option("--require", metavar="CEL", help="A selector for every device, in CEL.")
+]
+Align = Annotated[
+    str | None, typer.Option("--align", metavar="ATTRIBUTE", help="An attribute that the devices of a pod must share.")
+]
+TemplatePaths = Annotated[
+    list[str] | None,
+    typer.Option("--template-path", metavar="PATH", help="Where objects of unknown kinds have pod templates."),
+]
+Implicit = Annotated[bool, typer.Option("--implicit", help="For a bridge: count the classes' own names.")]
+KeepLabels = Annotated[
+    bool, typer.Option("--keep-labels", help="Keep labels on devices that no selector can say, instead of refusing.")
+]
+Written = Annotated[Form, typer.Option("--output", "-o", help="yaml, or json for a program.")]
+
+
 def command(
-    file: Annotated[
-        str, typer.Option("--filename", "-f", metavar="FILE", help="File, directory, or - for standard input.")
-    ],
-    to: Annotated[
-        To | None,
-        typer.Option("--to", help="Claims, limits, or limits that DRA serves. Default: only newer API versions."),
-    ] = None,
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", metavar="ESTATE", help="Dump whose classes, devices and nodes are the target."),
-    ] = None,
+    file: Filename,
+    to: Target = None,
+    from_: EstatePlace = None,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
-    output: Annotated[Form, typer.Option("--output", "-o", help="yaml, or json for a program.")] = Form.yaml,
-    classes: Annotated[
-        list[str] | None, typer.Option("--class", metavar="NAME=CLASS", help="The device class for a counted name.")
-    ] = None,
-    resources: Annotated[
-        list[str] | None, typer.Option("--resource", metavar="NAME", help="Only this counted name. Default: all.")
-    ] = None,
-    require: Annotated[
-        list[str] | None, typer.Option("--require", metavar="CEL", help="A selector for every device, in CEL.")
-    ] = None,
-    align: Annotated[
-        str | None,
-        typer.Option("--align", metavar="ATTRIBUTE", help="An attribute that the devices of a pod must share."),
-    ] = None,
-    template_paths: Annotated[
-        list[str] | None,
-        typer.Option("--template-path", metavar="PATH", help="Where objects of unknown kinds have pod templates."),
-    ] = None,
-    implicit: Annotated[bool, typer.Option("--implicit", help="For a bridge: count the classes' own names.")] = False,
-    keep_labels: Annotated[
-        bool,
-        typer.Option("--keep-labels", help="Keep labels on devices that no selector can say, instead of refusing."),
-    ] = False,
+    output: Written = Form.yaml,
+    classes: Classes = None,
+    resources: Resources = None,
+    require: Require = None,
+    align: Align = None,
+    template_paths: TemplatePaths = None,
+    implicit: Implicit = False,
+    keep_labels: KeepLabels = False,
 ) -> None:
     """Turn manifests from counted devices into claims, and back, or into counted names that DRA serves.
 

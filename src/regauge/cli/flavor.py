@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regauge.base import pretty_json
-from regauge.cli.convert import Form, To
+from regauge.cli.convert import Form, TemplatePaths, To, Written
 from regauge.cli.ending import in_words
 from regauge.cli.manifests import ground_for, read_manifests
 from regauge.cli.options import FeatureGates, KubeVersion, Output
@@ -35,10 +35,6 @@ Flavors = Annotated[
         "--flavors", metavar="FILE", help="File or directory with AcceleratorFlavors. Default: those in INPUT."
     ),
 ]
-TemplatePaths = Annotated[
-    list[str] | None,
-    typer.Option("--template-path", metavar="PATH", help="Where objects of unknown kinds have pod templates."),
-]
 Stack = Annotated[To | None, typer.Option("--stack", help="This stack, whatever the flavors' rules choose.")]
 
 
@@ -52,7 +48,7 @@ def render_command(
     feature_gates: FeatureGates = None,
     stack: Stack = None,
     template_paths: TemplatePaths = None,
-    output: Annotated[Form, typer.Option("--output", "-o", help="yaml, or json for a program.")] = Form.yaml,
+    output: Written = Form.yaml,
 ) -> None:
     """Render workloads that name a flavor for the stack that the flavor's rules choose; everything else passes through.
 

@@ -1,7 +1,7 @@
 """The move: who asks for accelerators, what each would need to move, and one workload between limits and claim. Pure."""
 
-from regauge.migrate.assess import Assessment, AssessRow, ServingPool, assess
-from regauge.migrate.convert import Conversion, Converted, ConvertOptions, Fate
+from regauge.migrate.assessment import Assessment, AssessRow, ServingPool, assess
+from regauge.migrate.conversion import Conversion, Converted, ConvertOptions, Fate
 from regauge.migrate.converting import convert
 from regauge.migrate.dependents import Dependent, find_dependents
 from regauge.migrate.flavor_drift import Drift, find_drift

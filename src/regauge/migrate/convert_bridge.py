@@ -6,7 +6,7 @@ import copy
 
 from regauge.inventory import whole
 from regauge.migrate.affinity import lift
-from regauge.migrate.convert import Converted, Fate, Refused, Work, owned
+from regauge.migrate.conversion import Converted, Fate, Refused, Work, owned
 from regauge.migrate.move import as_written
 from regauge.migrate.names import partition_selectors, shared_why
 from regauge.migrate.serving import vendor_of

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from regauge.migrate.affinity import Lifted, drop_lifted, lift
-from regauge.migrate.convert import Converted, Fate, Refused, Work, owned
+from regauge.migrate.conversion import Converted, Fate, Refused, Work, owned
 from regauge.migrate.ground import Chosen, compiles, newer_or_same, shared_value
 from regauge.migrate.move import (
     CLAIM_ENTRY,
@@ -79,7 +79,7 @@ def _convert_site(document: Document, site: Site, name: str, work: Work) -> tupl
     notes += _on_the_estate(site, requests, work)
     if site.spec.get("runtimeClassName"):
         notes.append(
-            f"runtimeClassName {site.spec['runtimeClassName']} stays: where it is only there to bring the devices in, CDI does"
+            f"runtimeClassName {site.spec['runtimeClassName']} stays: if it is only there to bring the devices in, CDI does"
             " that for a claim"
         )
     if sum(item.count for item in requests) > 1 and not constraints:

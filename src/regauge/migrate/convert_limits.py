@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from regauge.migrate.affinity import required_of, set_required
-from regauge.migrate.convert import Converted, Fate, Refused, Work, owned
+from regauge.migrate.conversion import Converted, Fate, Refused, Work, owned
 from regauge.migrate.labels import from_selector
 from regauge.migrate.move import CLAIM_ENTRY, as_written, limits_for
 from regauge.migrate.names import partition_selectors

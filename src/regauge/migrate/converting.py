@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from regauge.base import InputError
 from regauge.migrate.checking import at_version, gate_reasons
-from regauge.migrate.convert import Conversion, Converted, ConvertOptions, Fate, Refused, Work, templates_of, told
+from regauge.migrate.conversion import Conversion, Converted, ConvertOptions, Fate, Refused, Work, templates_of, told
 from regauge.migrate.convert_bridge import to_bridge
 from regauge.migrate.convert_claims import to_claims
 from regauge.migrate.convert_limits import to_counts

@@ -82,7 +82,7 @@ def _pattern(by_name: Mapping[str, Serving]) -> tuple[re.Pattern[str], dict[str,
     """What finds the names in text, and the name of each way of writing it: plain, in metrics, in JSON pointers."""
     written = {text: name for name in by_name for text in (name, metric_name(name), name.replace("/", "~1"))}
     either = "|".join(re.escape(text) for text in sorted(written, key=len, reverse=True))
-    return re.compile(rf"(?<![A-Za-z0-9_/.-])(?:(?:requests|limits)\.)?({either})(?![._/~-]?[A-Za-z0-9])"), written
+    return re.compile(rf"(?<![A-Za-z0-9_.-])(?:(?:requests|limits)\.)?({either})(?![._/~-]?[A-Za-z0-9])"), written
 
 
 def _in_document(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +28,7 @@ from regauge.migrate.move import (
     counts_of,
     where_of,
 )
-from regauge.migrate.sites import Site, Slot, TemplatePath, sites_of
+from regauge.migrate.sites import Site, Slot, TemplatePath, own_copy, sites_of
 from regauge.migrate.workloads import AskStack
 from regauge.model import Document, Object
 from regauge.model.resource import MAX_RESULTS_PER_CLAIM
@@ -89,7 +88,7 @@ def render(
 ) -> Rendered:
     """A workload for the stack that its flavors choose. Raises `InputError` for what cannot be rendered."""
     work = _Rendering(document, ground, forced)
-    object_ = copy.deepcopy(document.object)
+    object_: Object = own_copy(document.object)
     sites = sites_of(object_, paths)
     outer = _annotations(object_)
     wishes = [(site, list(_wishes(work, site, outer if len(sites) == 1 else {}, flavors))) for site in sites]
@@ -100,6 +99,9 @@ def render(
             fix = "put the annotation on the pod templates, or give --template-path"
             raise work.wrong(f"metadata.annotations[{NAME_ANNOTATION}]", what, fix)
         return Rendered(document, document.object)
+    if RENDERED_ANNOTATION in outer:
+        what = "it was rendered already: devices would be asked for twice"
+        raise work.wrong(f"metadata.annotations[{RENDERED_ANNOTATION}]", what, "render its source")
     made = []
     for site, own in asking:
         name = claim_name(document.name, site.name if len(asking) > 1 else "")

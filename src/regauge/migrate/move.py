@@ -14,7 +14,7 @@ from typing import Any
 
 from regauge.base import InputError, Where
 from regauge.inventory import whole
-from regauge.migrate.sites import Site, Slot, paths_of, sites_of
+from regauge.migrate.sites import Site, Slot, own_copy, paths_of, sites_of
 from regauge.model import Document, Kind, Object
 from regauge.model.kinds import RESOURCE_CLAIM_TEMPLATE
 
@@ -108,7 +108,7 @@ def where_of(document: Document) -> Where:
 
 def as_written(object_: Object) -> Object:
     """A copy without what the API server added, so that it can be applied anew."""
-    new = copy.deepcopy(object_)
+    new: Object = own_copy(object_)
     new.pop("status", None)
     metadata = new.get("metadata")
     if isinstance(metadata, dict):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 
@@ -131,7 +132,7 @@ def sites_of(object_: Object, extra: tuple[TemplatePath, ...] = ()) -> tuple[Sit
     for path in (*paths_of(object_), *extra):
         for place, name, part in _follow(object_, path.path):
             site = _site(path, place, name, part)
-            if site is not None and all(site.template is not other.template for other in found):
+            if site is not None and all(place != other.path for other in found):
                 found.append(site)
     return tuple(found)
 
@@ -189,6 +190,13 @@ def _slots(spec: Object, members: Mapping[str, str]) -> Iterator[Slot]:
         container = spec.get(member)
         if isinstance(container, dict):
             yield Slot(str(container.get("name") or default), container)
+
+
+def own_copy(value: Any) -> Any:
+    """A copy of a JSON value in which no part stands in two places, as it may after YAML anchors."""
+    if isinstance(value, dict):
+        return {key: own_copy(item) for key, item in value.items()}
+    return [own_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def pod_view(site: Site) -> PodTemplateSpec:

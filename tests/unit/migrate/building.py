@@ -6,9 +6,44 @@ from typing import Any
 
 from regauge.base import Where
 from regauge.features import rules
-from regauge.migrate import AskStack, Conversion, ConvertOptions, Ground, convert, ground_of
+from regauge.migrate import AskStack, Conversion, ConvertOptions, Fate, Ground, convert, ground_of
 from regauge.model import Document, Object, Snapshot, read_documents
 
+ESTATE = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.nvidia.com}
+spec: {selectors: [{cel: {expression: 'device.driver == "gpu.nvidia.com"'}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: nics}
+spec: {selectors: [{cel: {expression: 'device.driver == "dra.net"'}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: a}
+spec:
+  driver: gpu.nvidia.com
+  nodeName: n1
+  pool: {name: n1, generation: 1, resourceSliceCount: 1}
+  devices:
+  - {name: g0, attributes: {productName: {string: NVIDIA A100-SXM4-80GB}, resource.kubernetes.io/numaNode: {int: 0}}}
+  - {name: g1, attributes: {productName: {string: NVIDIA A100-SXM4-80GB}, resource.kubernetes.io/numaNode: {int: 1}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: b}
+spec:
+  driver: dra.net
+  nodeName: n1
+  pool: {name: n1, generation: 1, resourceSliceCount: 1}
+  devices: [{name: mlx0, attributes: {resource.kubernetes.io/numaNode: {int: 1}}}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1, labels: {pool: a}}
+"""
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 
@@ -60,3 +95,44 @@ def results(found: Conversion) -> list[Object]:
     for item in found.items:
         out += [*item.before, *([item.object] if item.object is not None else [])]
     return out
+
+
+def claims(object_: Object, **options: Any) -> tuple[Object, Object, tuple[str, ...]]:
+    """A workload as it comes out with one claim template."""
+    (item,) = converted([object_], AskStack.CLAIM, **options).items
+    assert item.fate is Fate.CHANGED, item.reasons
+    (template,) = item.before
+    assert item.object is not None
+    return item.object, template, item.notes
+
+
+def refusal(object_: Object, to: AskStack = AskStack.CLAIM, **options: Any) -> str:
+    (item,) = converted([object_], to, **options).items
+    assert item.fate is Fate.REFUSED
+    assert item.object is None
+    return "; ".join(item.reasons)
+
+
+def requests(template: Object) -> list[Object]:
+    found: list[Object] = template["spec"]["spec"]["devices"]["requests"]
+    return found
+
+
+def claim_template(*own: Object, name: str = "t") -> Object:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"spec": {"devices": {"requests": list(own)}}},
+    }
+
+
+def claiming(*containers: Object, entry: str = "gpu", template: str = "t") -> Object:
+    using = containers or ({"name": "main", "image": "i", "resources": {"claims": [{"name": entry}]}},)
+    return deployment(
+        {"containers": list(using), "resourceClaims": [{"name": entry, "resourceClaimTemplateName": template}]}
+    )
+
+
+def exactly(**more: Any) -> Object:
+    return {"deviceClassName": "gpu.nvidia.com", "count": 2, **more}
