@@ -20,6 +20,7 @@ from regauge.cli import (
     features,
     flavor,
     rehearse,
+    up,
     version,
 )
 from regauge.cli.ending import in_words
@@ -31,6 +32,7 @@ Start here:
   regauge rehearse                a first move, live, in a minute, on this machine alone
   regauge assess                  what your current cluster would need to move (reads only)
   regauge rehearse DIR            the same rehearsal with a dump of your cluster
+  regauge up                      a cluster in one process, for kubectl
   regauge examples                more to try
 
 INPUT is a directory or file of `kubectl get -o yaml|json` output, or - for standard input. Without it, verbs that read
@@ -61,6 +63,7 @@ for _name, _command in _VERBS:
 app.add_typer(cdi.app, name="cdi")
 app.add_typer(driver.app, name="driver")
 app.add_typer(flavor.app, name="flavor")
+app.add_typer(up.app, name="up")
 
 
 def main() -> None:

@@ -3,6 +3,10 @@
 `regauge.cluster.kubelet` and `regauge.cluster.runtimes` (with `regauge.cluster.runtimes.virtual`,
 `regauge.cluster.runtimes.process` and `regauge.cluster.runtimes.oci`) are the node half, `regauge.cluster.server` serves the
 API on a socket; they are imported by name.
+
+A cluster that stays is put together from `regauge.cluster.persistence` (the store on disk), `regauge.cluster.store`,
+`regauge.cluster.access.certificates`, `regauge.cluster.access.identity`, `regauge.cluster.access.guard`,
+`regauge.cluster.access.bootstrap`, `regauge.cluster.controllers.accounts` and `regauge.cluster.queue`.
 """
 
 from regauge.cluster.clock import NothingLeft, TimeOver, VirtualClock, VirtualLoop, run_virtual

@@ -11,6 +11,7 @@ from regauge.cluster.admission.defaults import defaulted
 from regauge.cluster.admission.pods import starting_status
 from regauge.cluster.admission.quantities import canonical_quantities
 from regauge.cluster.deletion import DeleteOptions, check_preconditions, deletion, gone_after_update
+from regauge.cluster.managers import Manager
 from regauge.cluster.patches import patched
 from regauge.cluster.refusals import (
     already_exists,
@@ -41,8 +42,18 @@ _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGr
 class Api:
     """`ClusterApi` for one actor. All actors of a cluster share one `ServerState`."""
 
-    def __init__(self, state: ServerState, actor: str, component: str = "") -> None:
+    def __init__(
+        self,
+        state: ServerState,
+        actor: str,
+        component: str = "",
+        *,
+        manager: str = "",
+        dry_run: bool = False,
+    ) -> None:
         self._state = state
+        self._manager = manager
+        self._dry_run = dry_run
         self._store = state.store
         self._actor = actor
         self._component = component or actor
@@ -63,6 +74,10 @@ class Api:
     def as_actor(self, actor: str, component: str = "") -> Api:
         """The same API for another actor."""
         return Api(self._state, actor, component)
+
+    def as_caller(self, actor: str, manager: str, *, dry_run: bool = False) -> Api:
+        """The same API for a client: with a manager's name, who manages which fields is kept; dry runs write nothing."""
+        return Api(self._state, actor, manager=manager, dry_run=dry_run)
 
     def version(self) -> Version:
         minor = ".".join(self._state.git_version.lstrip("v").split(".")[:2])
@@ -112,6 +127,9 @@ class Api:
         self._state.admission.at_create(self._store, kind, named)
         if present is not None:
             raise already_exists(kind, key[1], deleting=bool(present["metadata"].get("deletionTimestamp")))
+        named = self._managed(kind, None, named, subresource)
+        if self._dry_run:
+            return named
         stored = self._store.put(kind, key, named)
         self._done(self._call("create", kind, key[1], named), None, stored)
         return stored
@@ -181,7 +199,10 @@ class Api:
         if asked_uid and asked_uid != old["metadata"]["uid"]:
             raise invalid_object(kind, name, [invalid("metadata.uid", asked_uid, "field is immutable")])
         self._state.admission.at_update(self._store, kind, prepared, old, subresource)
+        prepared = self._managed(kind, old, prepared, subresource)
         key = self._key_of(kind, old)
+        if self._dry_run:
+            return prepared
         if gone_after_update(old, prepared) and not self._namespace_held(kind, prepared):
             self._store.remove(kind, key, prepared)
             self._done(self._call("delete", kind, name, old, subresource), old, None)
@@ -191,6 +212,35 @@ class Api:
         stored = self._store.put(kind, key, prepared)
         self._done(call, old, stored)
         return stored
+
+    def _managed(self, kind: Kind, old: Object | None, new: Object, subresource: str) -> Object:
+        """With its managed fields: brought up to date for a caller that is a manager, else as they were."""
+        if self._manager:
+            by = Manager(self._manager, subresource)
+            return self._state.fields.updated(kind, old, new, by, self._state.now())
+        kept = old["metadata"].get("managedFields") if old is not None else None
+        if kept and "managedFields" not in new["metadata"]:
+            return {**new, "metadata": {**new["metadata"], "managedFields": kept}}
+        return new
+
+    def apply(
+        self, kind: Kind, name: str, wanted: Object, namespace: str, manager: Manager, *, force: bool
+    ) -> tuple[Object, bool]:
+        """Server-side apply. Returns the object and whether it is new. Raises `Conflict` for fields of others."""
+        plain = Api(self._state, self._actor, self._component, dry_run=self._dry_run)
+        live = self.find(kind, name, namespace)
+        if live is None and manager.subresource:
+            raise not_found(kind, name)
+        sent = self._incoming(kind, wanted, namespace)
+        sent["metadata"]["name"] = name
+        sent = canonical_quantities(kind, decoded(kind, sent).object)
+        version = sent["metadata"].pop("resourceVersion", None)
+        if version and (live is None or live["metadata"]["resourceVersion"] != version):
+            raise modified(kind, name) if live is not None else not_found(kind, name)
+        new = self._state.fields.applied(kind, live, sent, manager, self._state.now(), force=force)
+        if live is None:
+            return plain.create(kind, new, namespace), True
+        return plain._write(kind, live, new, manager.subresource), False
 
     def _namespace_held(self, kind: Kind, object_: Object) -> bool:
         is_namespace = kind.group == "" and kind.plural == "namespaces"
@@ -250,6 +300,8 @@ class Api:
             raise forbidden(kind, name, "this namespace may not be deleted")
         check_preconditions(kind, old, options)
         step = deletion(kind, old, options, self._state.clock.now_s())
+        if self._dry_run:
+            return step.marked or old, step.remove
         key, last = self._key_of(kind, old), old
         if step.marked is not None:
             last = self._store.put(kind, key, step.marked)

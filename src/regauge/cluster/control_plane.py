@@ -13,7 +13,7 @@ from regauge.base import Clock, Randomness, RegaugeError
 from regauge.cluster.api import Api
 from regauge.cluster.bootstrap import new_api_server
 from regauge.cluster.claims import ResourceClaimController
-from regauge.cluster.controllers import workload_controllers
+from regauge.cluster.controllers import GRACE_S, node_controllers, workload_controllers
 from regauge.cluster.port import Controller, Key
 from regauge.cluster.queue import ControllerRunner
 from regauge.cluster.scheduling import SchedulingLoop
@@ -58,7 +58,7 @@ class _Process:
 class ControlPlane:
     """One control plane. `start` once, `stop` once; what it knows is in `api`, which outlives both.
 
-    `report` hears of every error of a controller that is tried again. An error that is a bug ends the part it happened
+    `node_grace_s`: how long a node may be silent before it counts as lost. `report` hears of every error of a controller that is tried again. An error that is a bug ends the part it happened
     in and is raised by `stop`, and by `check`.
     """
 
@@ -72,6 +72,7 @@ class ControlPlane:
         fault: Fault = no_fault,
         store: Store | None = None,
         report: Callable[[str, Key, RegaugeError], None] = _silent,
+        node_grace_s: float = GRACE_S,
     ) -> None:
         self.rules = rules
         self.api: Api = new_api_server(
@@ -80,6 +81,7 @@ class ControlPlane:
         self._clock = clock
         self._randomness = randomness
         self._report = report
+        self._node_grace_s = node_grace_s
         self.scheduler = self._new_scheduler()
         self._processes: dict[str, _Process] = {}
         self._ended: list[asyncio.Task[None]] = []
@@ -96,6 +98,7 @@ class ControlPlane:
         controllers: list[Controller] = [
             ResourceClaimController(claims, self.rules, status_api=pod_status),
             *workload_controllers(api),
+            *node_controllers(api, self.rules, self._node_grace_s),
         ]
         return [ControllerRunner(api, controller, self._report) for controller in controllers]
 

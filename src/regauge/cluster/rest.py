@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from regauge.cluster import serving
-from regauge.cluster.admission.decoding import decoded
+from regauge.cluster.access.identity import ANONYMOUS_PATHS
+from regauge.cluster.access.requests import action_of, check
 from regauge.cluster.api import Api
+from regauge.cluster.bodies import checked_kind, read_body, read_json, strict_refusal, unknown_fields
 from regauge.cluster.deletion import DeleteOptions
+from regauge.cluster.exchange import Answer, Request, Target, find_target, refusal, unknown_path
+from regauge.cluster.fixed_paths import fixed_answer
+from regauge.cluster.managers import Manager
+from regauge.cluster.patches import patched
 from regauge.cluster.podwrites import check_eviction_name
-from regauge.cluster.refusals import bad_request, failure, internal_error, unsupported
-from regauge.cluster.registry import has_status, known
+from regauge.cluster.refusals import FieldError, bad_request, failure, internal_error, invalid_object
+from regauge.cluster.registry import known
 from regauge.cluster.selecting import matcher
+from regauge.cluster.subresources import SCALE, scale_of, scaled
+from regauge.cluster.tables import accepted, represented
 from regauge.kube import ApiError, Gone, PatchType, ServerUnavailable
 from regauge.model import Kind, Object
-from regauge.model.kinds import NAMESPACE, POD
+from regauge.model.kinds import NAMESPACE
 
-MAX_BODY_BYTES = 3 * 1024 * 1024
+__all__ = ["Answer", "Request", "answer", "authorize", "find_target", "no_watch_on_one"]
+
+_PATCH_OPTIONS = Kind("meta.k8s.io", "v1", "PatchOptions", "patchoptions")
 _PATCH_TYPES: dict[str, PatchType] = {
     "application/merge-patch+json": "merge",
     "application/json-patch+json": "json",
@@ -52,133 +61,28 @@ _ANSWERS_WITH_OBJECT = frozenset(
 _POLICIES = ("Background", "Foreground", "Orphan")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One call. `actor` is who calls (field manager or user agent)."""
-
-    method: str
-    path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    content_type: str = ""
-    body: bytes = b""
-    actor: str = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The code and the body: a JSON value, or plain text."""
-
-    code: int
-    body: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a path means. `name` is empty for a collection."""
-
-    kind: Kind
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-
-
 def answer(api: Api, request: Request) -> Answer:
     """The answer to a request that is no watch. Refusals become Status objects."""
     try:
-        fixed = _fixed(api, request)
+        authorize(api, request)
+        fixed = fixed_answer(api, request)
         if fixed is not None:
             return fixed
-        target = find_target(api, request.path)
+        target = find_target(api.state.store, request.path)
         if target is None:
-            return _unknown(api, request.path)
-        return _dispatch(api.as_actor(request.actor), request, target)
+            return unknown_path(api.state.store, request.path)
+        dry_run = _dry_run(request.query.get("dryRun"))
+        as_, version = accepted(request.accept)
+        caller = api.as_caller(request.actor, request.manager, dry_run=dry_run)
+        found = _dispatch(caller, request, target)
+        if not as_ or not isinstance(found.body, dict) or found.body.get("kind") == "Status":
+            return found
+        now_s, include = api.state.clock.now_s(), request.query.get("includeObject", "")
+        return replace(found, body=represented(api.state.store, target.kind, found.body, as_, version, now_s, include))
     except ApiError as error:
         return refusal(error)
     except ServerUnavailable as error:
         return Answer(503, failure(503, "ServiceUnavailable", str(error)))
-
-
-def refusal(error: ApiError) -> Answer:
-    return Answer(error.code, error.status or failure(error.code, error.reason, error.message))
-
-
-def _fixed(api: Api, request: Request) -> Answer | None:
-    """Paths that are not about objects."""
-    parts = request.path.strip("/").split("/")
-    store = api.state.store
-    match parts:
-        case ["version"]:
-            return Answer(200, _version(api))
-        case ["healthz" | "livez" | "readyz"]:
-            return Answer(200, "ok")
-        case ["api"]:
-            return Answer(200, serving.api_versions())
-        case ["api", "v1"]:
-            return Answer(200, serving.api_resource_list(store, "", "v1"))
-        case ["apis"]:
-            return Answer(200, serving.api_group_list(store))
-        case ["apis", group]:
-            versions = serving.group_versions(store).get(group) if group else None
-            found = {"kind": "APIGroup", "apiVersion": "v1", **serving.api_group(group, versions)} if versions else None
-            return Answer(200, found) if found else _unknown(api, request.path)
-        case ["apis", group, version] if version in serving.group_versions(store).get(group, []):
-            return Answer(200, serving.api_resource_list(store, group, version))
-    return None
-
-
-def _version(api: Api) -> dict[str, str]:
-    version = api.version()
-    major, _, minor = version.minor.partition(".")
-    return {"major": major, "minor": minor, "gitVersion": version.git_version, "platform": "linux/amd64"}
-
-
-def find_target(api: Api, path: str) -> Target | None:
-    """The object or collection that a path names, None when nothing is served there."""
-    parts = path.strip("/").split("/")
-    if parts[0] == "api":
-        group, version, rest = "", *_split(parts, 1)
-    elif parts[0] == "apis" and len(parts) > 2:
-        group, (version, rest) = parts[1], _split(parts, 2)
-    else:
-        return None
-    namespace = ""
-    if len(rest) > 2 and rest[0] == "namespaces" and not (not group and rest[2] in ("status", "finalize")):
-        namespace, rest = rest[1], rest[2:]
-    if not 1 <= len(rest) <= 3:
-        return None
-    kind = serving.find_served(api.state.store, group, version, rest[0])
-    if kind is None or (namespace and not kind.namespaced):
-        return None
-    name, subresource = [*rest[1:], "", ""][:2]
-    if name and kind.namespaced and not namespace:
-        return None
-    return Target(kind, namespace, name, subresource) if _has(kind, subresource) else None
-
-
-def _split(parts: list[str], at: int) -> tuple[str, list[str]]:
-    return (parts[at] if len(parts) > at else ""), parts[at + 1 :]
-
-
-def _has(kind: Kind, subresource: str) -> bool:
-    match subresource:
-        case "":
-            return True
-        case "status":
-            return has_status(kind) or not known(kind)
-        case "binding" | "eviction":
-            return kind == POD
-        case "finalize":
-            return kind == NAMESPACE
-    return False
-
-
-def _unknown(api: Api, path: str) -> Answer:
-    parts = path.strip("/").split("/")
-    group = parts[1] if parts[0] == "apis" and len(parts) > 1 else None
-    if parts[0] != "api" and group not in serving.group_versions(api.state.store):
-        return Answer(404, "404 page not found\n")
-    message = "the server could not find the requested resource"
-    return Answer(404, failure(404, "NotFound", message, {}))
 
 
 def _not_allowed() -> Answer:
@@ -186,10 +90,24 @@ def _not_allowed() -> Answer:
     return Answer(405, failure(405, "MethodNotAllowed", message, {}))
 
 
+def authorize(api: Api, request: Request) -> None:
+    """Raises `Forbidden` when the request has a user who may not do this."""
+    if request.user is not None and request.path not in ANONYMOUS_PATHS:
+        check(api.state.store, request.user, action_of(request.method, request.path, request.query))
+
+
+def _dry_run(value: str | None) -> bool:
+    if value not in (None, "", "All"):
+        text = f'Unsupported value: "{value}": supported values: "All"'
+        message = f'CreateOptions.meta.k8s.io "" is invalid: dryRun: Invalid value: ["{value}"]: {text}'
+        raise ApiError(422, "Invalid", message, failure(422, "Invalid", message))
+    return value == "All"
+
+
 def _dispatch(api: Api, request: Request, target: Target) -> Answer:
-    if "dryRun" in request.query:
-        raise unsupported("dryRun")
     one = bool(target.name)
+    if target.subresource == "scale":
+        return _scale(api, request, target)
     match request.method, one:
         case "GET", False:
             return Answer(200, _list(api, request, target))
@@ -208,44 +126,34 @@ def _dispatch(api: Api, request: Request, target: Target) -> Answer:
     return _not_allowed()
 
 
-def _document(request: Request, kind: Kind) -> Object:
-    """The JSON object of a body, of the kind of the path."""
-    body = read_json(request.body)
-    if body is None:
-        body = {}
-    if not isinstance(body, dict):
-        raise bad_request(f"the body of the request was not a {kind.kind}")
-    version = body.get("apiVersion")
-    if version not in (None, "", kind.api_version):
-        expected = (
-            f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
-        )
-        raise bad_request(expected)
-    if body.get("kind") not in (None, "", kind.kind):
-        raise bad_request(f'no kind "{body["kind"]}" is registered here; expected {kind.kind}')
-    unknown = decoded(kind, body).unknown if request.query.get("fieldValidation") == "Strict" else []
-    if unknown:
-        told = ", ".join(f'unknown field "{path}"' for path in unknown)
-        title = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-        raise bad_request(f"{title}: strict decoding error: {told}")
-    return body
+def _document(api: Api, request: Request, kind: Kind) -> tuple[Object, tuple[str, ...]]:
+    """The object of a body, of the kind of the path, and what to warn of."""
+    body = checked_kind(read_body(request.body, request.content_type), kind)
+    how = request.query.get("fieldValidation") or "Warn"
+    unknown = unknown_fields(api.state.schemas, kind, body) if how != "Ignore" else []
+    if unknown and how == "Strict":
+        raise strict_refusal(kind, unknown)
+    return body, tuple(unknown)
 
 
-def read_json(data: bytes) -> Any:
-    if len(data) > MAX_BODY_BYTES:
-        message = f"Request entity too large: limit is {MAX_BODY_BYTES}"
-        raise ApiError(413, "RequestEntityTooLarge", message, failure(413, "RequestEntityTooLarge", message, {}))
-    if not data.strip():
-        return None
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise bad_request(f"the body of the request is not JSON: {error}") from None
+def _scale(api: Api, request: Request, target: Target) -> Answer:
+    workload = api.get(target.kind, target.name, target.namespace)
+    scale = scale_of(workload)
+    match request.method:
+        case "GET":
+            return Answer(200, scale)
+        case "PUT":
+            wanted = checked_kind(read_body(request.body, request.content_type), SCALE)
+        case "PATCH":
+            wanted = patched(scale, read_body(request.body, request.content_type), _patch_type(request))
+        case _:
+            return _not_allowed()
+    return Answer(200, scale_of(api.update(target.kind, scaled(target.kind, workload, wanted), target.namespace)))
 
 
 def _create(api: Api, request: Request, target: Target) -> Answer:
     if target.subresource:
-        body = read_json(request.body)
+        body = read_body(request.body, request.content_type)
         body = body if isinstance(body, dict) else {}
         if target.subresource == "eviction":
             check_eviction_name(target.name, body)
@@ -253,41 +161,75 @@ def _create(api: Api, request: Request, target: Target) -> Answer:
         return Answer(201, api.create(target.kind, body, target.namespace, subresource=target.subresource))
     if target.kind.namespaced and not target.namespace:
         return _not_allowed()
-    return Answer(201, api.create(target.kind, _document(request, target.kind), target.namespace))
+    body, warnings = _document(api, request, target.kind)
+    return Answer(201, api.create(target.kind, body, target.namespace), warnings)
 
 
 def _update(api: Api, request: Request, target: Target) -> Answer:
-    body = _document(request, target.kind)
+    body, warnings = _document(api, request, target.kind)
     metadata = body.setdefault("metadata", {})
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if name not in (None, "", target.name):
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
     if not name:
         raise bad_request(f"name must be provided: the URL says {target.name}")
-    return Answer(200, api.update(target.kind, body, target.namespace, subresource=target.subresource))
+    return Answer(200, api.update(target.kind, body, target.namespace, subresource=target.subresource), warnings)
+
+
+def _patch_type(request: Request) -> PatchType:
+    content_type = request.content_type.partition(";")[0].strip()
+    found = _PATCH_TYPES.get(content_type)
+    if found is None:
+        message = "415: Unsupported Media Type"
+        raise ApiError(415, "UnsupportedMediaType", message, failure(415, "UnsupportedMediaType", message, {}))
+    return found
 
 
 def _patch(api: Api, request: Request, target: Target) -> Answer:
-    content_type = request.content_type.partition(";")[0].strip()
-    patch_type = _PATCH_TYPES.get(content_type)
-    if patch_type is None:
-        message = "415: Unsupported Media Type"
-        return Answer(415, failure(415, "UnsupportedMediaType", message, {}))
-    body = None if patch_type == "apply" else read_json(request.body)
+    patch_type = _patch_type(request)
+    if patch_type == "apply":
+        return _apply(api, request, target)
     changed = api.patch(
-        target.kind, target.name, body, target.namespace, patch_type=patch_type, subresource=target.subresource
+        target.kind,
+        target.name,
+        read_json(request.body),
+        target.namespace,
+        patch_type=patch_type,
+        subresource=target.subresource,
     )
     return Answer(200, changed)
 
 
+def _apply(api: Api, request: Request, target: Target) -> Answer:
+    name = request.query.get("fieldManager") or ""
+    if not name:
+        wrong = FieldError("fieldManager", "Required value", "Required value: is required for apply patch")
+        raise invalid_object(_PATCH_OPTIONS, "", [wrong])
+    body = read_body(request.body, "application/apply-patch+yaml")
+    if not isinstance(body, dict) or not body.get("kind") or not body.get("apiVersion"):
+        group, _, version = str((body or {}).get("apiVersion") or "").rpartition("/")
+        told = f"{group}/{version}, Kind={(body or {}).get('kind') or ''}"
+        raise bad_request(f"invalid object type: {told}")
+    body, warnings = _document(api, request, target.kind)
+    metadata = body.get("metadata") or {}
+    if metadata.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    if metadata.get("name") not in (None, "", target.name):
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
+        )
+    force = request.query.get("force") in ("true", "1", "True")
+    manager = Manager(name, target.subresource)
+    found, new = api.apply(target.kind, target.name, body, target.namespace, manager, force=force)
+    return Answer(201 if new else 200, found, warnings)
+
+
 def delete_options(request: Request) -> DeleteOptions:
-    body = read_json(request.body)
+    body = read_body(request.body, request.content_type)
     options = dict(body) if isinstance(body, dict) else {}
     for name in ("gracePeriodSeconds", "propagationPolicy"):
         if name in request.query and name not in options:
             options[name] = request.query[name]
-    if options.get("dryRun"):
-        raise unsupported("dryRun")
     policy = str(options.get("propagationPolicy") or "")
     if policy and policy not in _POLICIES:
         text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'

@@ -1,12 +1,14 @@
-"""The API server on a unix socket (mode 0600): HTTP and JSON, watches as streams."""
+"""The API server on a unix socket (mode 0600), or on TCP with TLS: HTTP and JSON, watches and logs as streams."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -14,39 +16,66 @@ from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from regauge.base import InputError
+from regauge.cluster import discovery
+from regauge.cluster.access.guard import Guard
 from regauge.cluster.api import Api
+from regauge.cluster.bodies import MAX_BODY_BYTES
+from regauge.cluster.exchange import Answer, Request, Target, find_target, refusal
 from regauge.cluster.refusals import failure
-from regauge.cluster.rest import MAX_BODY_BYTES, Answer, Request, Target, answer, find_target, no_watch_on_one, refusal
+from regauge.cluster.rest import answer, authorize, no_watch_on_one
+from regauge.cluster.streams import Watch, line, pod_log
 from regauge.host import check_socket_path, is_listening
-from regauge.kube import ApiError, Gone, WatchEvent
-from regauge.model import Object
+from regauge.kube import ApiError, Gone
 
-WATCH_BUFFER = 10_000
-BOOKMARK_EVERY_S = 60.0
-LONGEST_WATCH_S = 3600.0
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5
+_PEER = "regauge.peer"
+_COMMON: dict[str, Any] = {
+    "log_config": None,
+    "access_log": False,
+    "lifespan": "off",
+    "server_header": False,
+    "timeout_graceful_shutdown": STOP_TIMEOUT_S,
+}
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _TRUE = ("1", "true", "True", "maybe")
 
 
-def make_app(api: Api) -> Starlette:
-    """The API as an ASGI application."""
+def make_app(api: Api, guard: Guard | None = None) -> Starlette:
+    """The API as an ASGI application. Without a guard whoever reaches it may do everything."""
 
     async def handle(request: HttpRequest) -> Response:
-        call = await _read(request)
+        try:
+            call = await _read(request, guard)
+        except ApiError as error:
+            return _respond(refusal(error), "")
         if isinstance(call, Answer):
-            return _respond(call)
-        if call.method == "GET" and call.query.get("watch") in _TRUE:
-            return _watch(api, call)
-        return _respond(answer(api, call))
+            return _respond(call, "")
+        response = _handled(api, call)
+        api.state.store.flush()
+        return response
 
     return Starlette(routes=[Route("/{path:path}", handle, methods=_METHODS)])
 
 
-async def _read(request: HttpRequest) -> Request | Answer:
+def _handled(api: Api, call: Request) -> Response:
+    if call.method == "GET":
+        target = find_target(api.state.store, call.path)
+        if target is not None and target.subresource == "log":
+            return _log(api, call, target)
+        if target is not None and call.query.get("watch") in _TRUE:
+            return _watch(api, call, target)
+    return _respond(answer(api, call), call.accept)
+
+
+async def _read(request: HttpRequest, guard: Guard | None) -> Request | Answer:
+    user = None
+    if guard is not None:
+        peer = request.scope.get("extensions", {}).get(_PEER)
+        user = guard.user(request.url.path, request.headers, peer)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -54,29 +83,53 @@ async def _read(request: HttpRequest) -> Request | Answer:
             message = f"Request entity too large: limit is {MAX_BODY_BYTES}"
             return Answer(413, failure(413, "RequestEntityTooLarge", message, {}))
     query = dict(request.query_params)
-    agent = request.headers.get("user-agent", "unknown").partition("/")[0]
-    actor = query.get("fieldManager") or agent
-    return Request(request.method, request.url.path, query, request.headers.get("content-type", ""), bytes(body), actor)
+    actor = query.get("fieldManager") or request.headers.get("user-agent", "unknown").partition("/")[0]
+    return Request(
+        request.method,
+        request.url.path,
+        query,
+        request.headers.get("content-type", ""),
+        bytes(body),
+        actor=actor,
+        manager=actor,
+        accept=request.headers.get("accept", ""),
+        user=user,
+    )
 
 
-def _respond(found: Answer) -> Response:
+def _respond(found: Answer, accept: str) -> Response:
     if isinstance(found.body, str):
         return PlainTextResponse(found.body, status_code=found.code)
-    return Response(msgspec.json.encode(found.body), status_code=found.code, media_type="application/json")
+    kind = found.body.get("kind") if isinstance(found.body, dict) else ""
+    media = discovery.MEDIA_TYPE if kind == "APIGroupDiscoveryList" else "application/json"
+    response = Response(msgspec.json.encode(found.body), status_code=found.code, media_type=media)
+    for warning in found.warnings:
+        text = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.append("Warning", f'299 - "{text}"')
+    return response
 
 
-def _watch(api: Api, call: Request) -> Response:
-    target = find_target(api, call.path)
-    if target is None:
-        return _respond(answer(api, call))
+def _log(api: Api, call: Request, target: Target) -> Response:
     try:
+        authorize(api, call)
+        found = pod_log(api, target, call)
+    except ApiError as error:
+        return _respond(refusal(error), call.accept)
+    if isinstance(found, Answer):
+        return _respond(found, call.accept)
+    return StreamingResponse(found, media_type="text/plain")
+
+
+def _watch(api: Api, call: Request, target: Target) -> Response:
+    try:
+        authorize(api, call)
         no_watch_on_one(target)
-        stream = Watch(api, target, call.query)
+        stream = Watch(api, target, call.query, call.accept)
     except Gone as error:
         # Upstream says it in the stream: 200 with one ERROR event.
         return _stream(_one_error(error))
     except ApiError as error:
-        return _respond(refusal(error))
+        return _respond(refusal(error), call.accept)
     return _stream(stream.lines())
 
 
@@ -85,74 +138,96 @@ def _stream(lines: AsyncIterator[bytes]) -> Response:
 
 
 async def _one_error(error: ApiError) -> AsyncIterator[bytes]:
-    yield _line("ERROR", refusal(error).body)
+    yield line("ERROR", refusal(error).body)
 
 
-def _line(type_: str, object_: Object) -> bytes:
-    return msgspec.json.encode({"type": type_, "object": object_}) + b"\n"
+class _Running:
+    """A uvicorn server as a task of this loop."""
 
+    def __init__(self, config: uvicorn.Config, where: str) -> None:
+        self._server = _Server(config)
+        self._where = where
+        self._task: asyncio.Task[None] | None = None
 
-class Watch:
-    """One watcher: events are kept until it reads them; one that falls too far behind is ended."""
-
-    def __init__(self, api: Api, target: Target, options: Mapping[str, str]) -> None:
-        self._api = api
-        self._target = target
-        self._bookmarks = options.get("allowWatchBookmarks") in _TRUE
-        self._initial_end = options.get("sendInitialEvents") in _TRUE
-        self._timeout_s = _seconds(options.get("timeoutSeconds"))
-        self._events: deque[WatchEvent] = deque()
-        self._ready = asyncio.Event()
-        self._stop = api.follow(
-            target.kind,
-            target.namespace,
-            options.get("resourceVersion", ""),
-            options.get("labelSelector", ""),
-            options.get("fieldSelector", ""),
-            self._deliver,
-        )
-
-    def _deliver(self, event: WatchEvent) -> None:
-        self._events.append(event)
-        self._ready.set()
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        """The events as lines of JSON, until the time is over or the reader is gone."""
+    async def start(self) -> None:
+        """Returns when it answers. Raises `InputError` when it cannot listen."""
+        self._task = asyncio.create_task(self._server.serve(), name="api-server")
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._timeout_s
+        deadline = loop.time() + START_TIMEOUT_S
+        while not self._server.started:
+            if self._task.done():
+                self._task.result()
+                raise InputError(f"the API server could not listen on {self._where}", fix="check the address")
+            if loop.time() > deadline:
+                raise InputError(f"the API server did not start within {START_TIMEOUT_S:g} s", fix="try again")
+            await asyncio.sleep(0.005)
+
+    @property
+    def port(self) -> int:
+        return int(self._server.servers[0].sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        if self._task is not None:
+            await self._task
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Where the server's certificate and key are, and the authority that clients' certificates must come from."""
+
+    certificate: str
+    key: str
+    authority: str
+
+
+class ApiListener:
+    """The server on TCP with TLS. `start` returns when it answers; `port` is then known."""
+
+    def __init__(self, api: Api, guard: Guard, host: str, port: int, tls: TlsFiles) -> None:
+        self._guard = guard
+        self._host = host
+        config = uvicorn.Config(
+            make_app(api, guard),
+            host=host,
+            port=port,
+            http=_PeerProtocol,
+            ssl_certfile=tls.certificate,
+            ssl_keyfile=tls.key,
+            ssl_ca_certs=tls.authority,
+            ssl_cert_reqs=ssl.CERT_OPTIONAL,
+            **_COMMON,
+        )
+        config.load()
+        assert config.ssl is not None
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._running = _Running(config, f"{host}:{port}")
+
+    async def start(self) -> None:
         try:
-            for line in self._waiting():
-                yield line
-            if self._initial_end:
-                yield self._bookmark({"k8s.io/initial-events-end": "true"})
-            while loop.time() < end:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._ready.wait(), min(BOOKMARK_EVERY_S, end - loop.time()))
-                if len(self._events) > WATCH_BUFFER:
-                    return
-                if not self._events and self._bookmarks:
-                    yield self._bookmark()
-                for line in self._waiting():
-                    yield line
-        finally:
-            self._stop()
+            await self._running.start()
+        except SystemExit:
+            raise InputError(f"cannot listen on {self._host}: the address is in use or not of this machine",
+                             fix="choose another with --listen") from None  # fmt: skip
+        self._guard.listen(self._host, self.port)
 
-    def _waiting(self) -> list[bytes]:
-        found = [_line(event.type, event.object) for event in self._events]
-        self._events.clear()
-        self._ready.clear()
-        return found
+    @property
+    def port(self) -> int:
+        return self._running.port
 
-    def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
-        kind = self._target.kind
-        metadata: Object = {"resourceVersion": str(self._api.state.store.revision), "creationTimestamp": None}
-        if annotations:
-            metadata["annotations"] = annotations
-        return _line("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
+    async def stop(self) -> None:
+        await self._running.stop()
 
 
-def _seconds(text: str | None) -> float:
-    return min(float(text), LONGEST_WATCH_S) if text and text.isdigit() and int(text) else LONGEST_WATCH_S
+class _PeerProtocol(HttpToolsProtocol):
+    """HTTP that tells the application the verified certificate of the client."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        connection = self.transport.get_extra_info("ssl_object")
+        peer = connection.getpeercert() if connection is not None else None
+        self.scope["extensions"] = {_PEER: dict(peer or {})}
 
 
 class ApiSocket:
@@ -160,16 +235,7 @@ class ApiSocket:
 
     def __init__(self, api: Api, path: str) -> None:
         self.path = path
-        config = uvicorn.Config(
-            make_app(api),
-            uds=path,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            timeout_graceful_shutdown=STOP_TIMEOUT_S,
-        )
-        self._server = _Server(config)
-        self._task: asyncio.Task[None] | None = None
+        self._running = _Running(uvicorn.Config(make_app(api), uds=path, **_COMMON), path)
 
     async def start(self) -> None:
         """Raises `InputError` when the path is too long or another server listens there."""
@@ -183,28 +249,13 @@ class ApiSocket:
             os.unlink(self.path)
         mask = os.umask(0o177)
         try:
-            self._task = asyncio.create_task(self._server.serve(), name="api-server")
-            await self._started()
+            await self._running.start()
         finally:
             os.umask(mask)
         os.chmod(self.path, 0o600)
 
-    async def _started(self) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + START_TIMEOUT_S
-        while not self._server.started:
-            if self._task is not None and self._task.done():
-                self._task.result()
-                raise InputError(f"the API server could not listen on {self.path}", fix="check the directory")
-            if loop.time() > deadline:
-                raise InputError(f"the API server did not start within {START_TIMEOUT_S:g} s", fix="try again")
-            await asyncio.sleep(0.005)
-
     async def stop(self) -> None:
-        self._server.should_exit = True
-        self._server.force_exit = True
-        if self._task is not None:
-            await self._task
+        await self._running.stop()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
 

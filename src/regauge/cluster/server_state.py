@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -10,7 +11,9 @@ from regauge.base import Clock, Randomness
 from regauge.cluster.admission.chain import Admission
 from regauge.cluster.correlation import Correlator
 from regauge.cluster.deletion import DeleteOptions, timestamp
+from regauge.cluster.managers import FieldManagement
 from regauge.cluster.port import ClusterApi
+from regauge.cluster.schemas import Schemas, schemas_of
 from regauge.cluster.store import Store
 from regauge.cluster.story import Verb, Write, changed_fields
 from regauge.model import Kind, Object
@@ -43,6 +46,14 @@ def no_fault(_call: ApiCall, /) -> None:
     """Nothing goes wrong."""
 
 
+PodLogs = Callable[[str, str], tuple[bytes, bool] | None]
+"""By pod uid and container: what it has printed and whether it still runs, None when no node of ours has it."""
+
+
+def no_logs(_uid: str, _container: str) -> None:
+    """There are no nodes."""
+
+
 class ServerState:
     """What all actors share. `version` is what the server says of itself (`v1.36.3`)."""
 
@@ -65,6 +76,20 @@ class ServerState:
         self.story: deque[Write] = deque(maxlen=STORY_LENGTH)
         self._events_made = 0
         self.events = Correlator()
+        self.pod_logs: PodLogs = no_logs
+        self._fields: FieldManagement | None = None
+
+    @property
+    def schemas(self) -> Schemas:
+        """The schemas of the built-in kinds of this server's minor."""
+        return schemas_of(".".join(self.git_version.lstrip("v").split(".")[:2]))
+
+    @property
+    def fields(self) -> FieldManagement:
+        """Who manages which fields."""
+        if self._fields is None:
+            self._fields = FieldManagement(self.schemas)
+        return self._fields
 
     def now(self) -> str:
         return timestamp(self.clock.now_s())

@@ -77,6 +77,17 @@ class Store:
         self._next_listener = 0
         self.revision = FIRST_REVISION
 
+    def load(self, names: Slot, key: Key, object_: Object) -> None:
+        """Put an object as an earlier process left it: no change, nobody hears of it. Before anything else is written."""
+        self._objects.setdefault(names, {})[key] = object_
+        bisect.insort(self._sorted.setdefault(names, []), key)
+        owner = controller_uid(object_)
+        if owner:
+            self._owned.setdefault((names, owner), {})[key] = None
+
+    def flush(self) -> None:
+        """Make all writes so far outlive the process, where there is a place for that. In memory there is none."""
+
     def find(self, kind: Kind, key: Key) -> Object | None:
         return self._objects.get(slot(kind), {}).get(key)
 

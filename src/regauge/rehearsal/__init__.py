@@ -1,4 +1,7 @@
-"""Rehearsals: a cluster with its nodes and drivers, live or in virtual time, and the scenarios that run on it."""
+"""Rehearsals: a cluster with its nodes and drivers, live or in virtual time, and the scenarios that run on it.
+
+A cluster that stays is `regauge.rehearsal.up`, imported by name.
+"""
 
 from regauge.rehearsal.rehearsing import RehearsalOptions, rehearse, write_report
 from regauge.rehearsal.report import Check, Comparison, Mode, Ownership, Placement, PodRow, Report, Step

@@ -17,6 +17,7 @@ from regauge.cdi.directory import RealHost
 from regauge.cluster import ControlPlane, Killed
 from regauge.cluster.kubelet import Kubelet, KubeletOptions
 from regauge.cluster.runtimes.virtual import VirtualRuntime
+from regauge.cluster.store import Store
 from regauge.driver import Driver, Notice, Options
 from regauge.host import RealFiles
 from regauge.kube import KubeClient, MemoryClient
@@ -308,12 +309,22 @@ class NodeWorld:
         randomness: Randomness,
         machine: Callable[[str], Machine],
         wanted_env: Callable[[str], bool] = lambda _: True,
+        *,
+        store: Store | None = None,
+        git_version: str = "v1.36.3",
     ) -> None:
         self.mode = mode
         self.clock = clock
         self.act: Act = lambda _fault, _point: None
         self.injector = Injector(clock, lambda fault, point: self.act(fault, point))
-        self.control = ControlPlane(clock, randomness, rules, fault=lambda call: pass_write(self.injector, call))
+        self.control = ControlPlane(
+            clock,
+            randomness,
+            rules,
+            fault=lambda call: pass_write(self.injector, call),
+            store=store,
+            git_version=git_version,
+        )
         self.kube: KubeClient = MemoryClient(self.control.api.as_actor("user"))
         self.notices: list[tuple[float, str, Notice]] = []
         self._registrations = Registrations()

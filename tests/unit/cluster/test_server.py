@@ -160,7 +160,7 @@ def test_the_field_manager_is_the_actor(tmp_path: Path) -> None:
             400,
             "does not match the name on the URL",
         ),
-        ("POST", "/api/v1/namespaces/default/configmaps?dryRun=All", b"{}", 501, "unsupported: dryRun"),
+        ("POST", "/api/v1/namespaces/default/configmaps?dryRun=Some", b"{}", 422, 'supported values: "All"'),
         ("GET", "/api/v1/pods?fieldSelector=spec.bogus=1", b"", 400, "field label not supported"),
     ],
 )

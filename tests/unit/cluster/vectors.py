@@ -153,7 +153,7 @@ def causes(status: Any) -> set[tuple[str, str]]:
 
 
 def target_plural(api: Api, path: str) -> str:
-    target = find_target(api, path)
+    target = find_target(api.state.store, path)
     return target.kind.plural if target else ""
 
 

@@ -1,4 +1,5 @@
-"""The control loops of a cluster, one file each. All of them, ready to run: `workload_controllers`."""
+"""The control loops of a cluster, one file each. All of them, ready to run: `workload_controllers`
+and `node_controllers`."""
 
 from __future__ import annotations
 
@@ -9,16 +10,21 @@ from regauge.cluster.api import Api
 from regauge.cluster.controllers.budgets import DisruptionController
 from regauge.cluster.controllers.daemonsets import DaemonSetController
 from regauge.cluster.controllers.deployments import DeploymentController
+from regauge.cluster.controllers.device_taints import DeviceTaintEviction
 from regauge.cluster.controllers.garbage import GarbageCollector
 from regauge.cluster.controllers.jobs import JobController
 from regauge.cluster.controllers.namespaces import NamespaceController
+from regauge.cluster.controllers.node_lifecycle import GRACE_S, NodeLifecycle
+from regauge.cluster.controllers.node_taints import NodeTaintEviction
+from regauge.cluster.controllers.pod_garbage import PodGarbageCollector
 from regauge.cluster.controllers.quotas import QuotaController
 from regauge.cluster.controllers.replicasets import ReplicaSetController
 from regauge.cluster.controllers.statefulsets import StatefulSetController
 from regauge.cluster.port import Controller
 from regauge.cluster.serving import served_kinds
+from regauge.model import Rules
 
-__all__ = ["workload_controllers"]
+__all__ = ["GRACE_S", "node_controllers", "workload_controllers"]
 
 _MAKERS: dict[str, Callable[[Api, Clock], Controller]] = {
     DeploymentController.name: DeploymentController,
@@ -39,3 +45,19 @@ def workload_controllers(api: Api) -> tuple[Controller, ...]:
     They write as `api.actor`; their events name the controller, as those of upstream do.
     """
     return tuple(make(api.as_actor(api.actor, name), api.state.clock) for name, make in _MAKERS.items())
+
+
+def node_controllers(api: Api, rules: Rules, grace_s: float = GRACE_S) -> tuple[Controller, ...]:
+    """What follows when nodes and devices are not well: taints, evictions, collecting pods. `grace_s`: how long a node may
+    be silent.
+    """
+    clock = api.state.clock
+    found: list[Controller] = [
+        NodeLifecycle(api, clock, api.as_actor(api.actor, NodeLifecycle.name), grace_s),
+        NodeTaintEviction(api.as_actor(api.actor, NodeTaintEviction.name), clock),
+        PodGarbageCollector(api, clock),
+    ]
+    if rules.on("DRADeviceTaints"):
+        events = api.as_actor(api.actor, DeviceTaintEviction.name)
+        found.append(DeviceTaintEviction(events, api.as_actor(DeviceTaintEviction.name), clock))
+    return tuple(found)

@@ -1,0 +1,136 @@
+"""`regauge up`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regauge.cli.ending import in_words
+from regauge.cli.options import FeatureGates
+from regauge.cli.output import say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+State = Annotated[
+    str | None,
+    typer.Option("--state", metavar="DIR", help="Where the cluster is kept. Default: ~/.local/state/regauge/up."),
+]
+DEFAULT_STATE = "~/.local/state/regauge/up"
+
+app = typer.Typer(rich_markup_mode=None, invoke_without_command=True, add_completion=False)
+
+
+@app.callback()
+@in_words
+def command(
+    context: typer.Context,
+    state: State = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="Write it here. Default: kubeconfig in --state.")
+    ] = None,
+    nodes: Annotated[int, typer.Option("--nodes", min=0, max=5000, help="How many nodes.")] = 1,
+    devices: Annotated[
+        str | None, typer.Option("--devices", metavar="FILE", help="The devices of every node. Default: the sample.")
+    ] = None,
+    kube_version: Annotated[
+        str | None, typer.Option("--kube-version", help="Kubernetes version to be: 1.36 (default) or 1.37.")
+    ] = None,
+    feature_gates: FeatureGates = None,
+    listen: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Port 0: any.")] = "127.0.0.1:0",
+    expose: Annotated[bool, typer.Option("--expose", help="Listen also where other machines reach it.")] = False,
+) -> None:
+    """A cluster in this process that kubectl believes in: API server, controllers, scheduler, nodes with our driver.
+
+    It runs until Ctrl-C or SIGTERM and is there again at the next start: every write that was answered is on disk.
+    Containers are records; no command of a pod is executed. It is for rehearsals; no workload runs on it.
+
+    \b
+    regauge up --nodes 3
+    kubectl --kubeconfig ~/.local/state/regauge/up/kubeconfig get nodes
+    regauge up backup FILE
+    regauge up restore FILE
+    """
+    if context.invoked_subcommand is not None:
+        context.obj = state
+        return
+    import asyncio
+    from pathlib import Path
+
+    from regauge.features import DEFAULT_MINOR, parse_feature_gates, rules
+    from regauge.rehearsal.up import UpOptions, run_until_stopped
+
+    host, port = _address(listen)
+    options = UpOptions(
+        state=_state(state),
+        rules=rules(kube_version or DEFAULT_MINOR, parse_feature_gates(feature_gates) if feature_gates else {}),
+        kubeconfig=Path(kubeconfig) if kubeconfig else None,
+        nodes=nodes,
+        devices=_read(devices) if devices else None,
+        devices_file=devices or "sample/devices.yaml",
+        host=host,
+        port=port,
+        exposed=expose,
+    )
+    asyncio.run(run_until_stopped(options, lambda started: _ready(started.server, str(started.kubeconfig), nodes)))
+    say("stopped; regauge up starts it again as it was")
+
+
+@app.command("backup")
+@in_words
+def backup_command(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The backup to write.")],
+    state: State = None,
+) -> None:
+    """Write a consistent copy of the cluster's store, also while the cluster runs. No file is overwritten."""
+    from regauge.rehearsal.up import backup_state
+
+    place = _state(state or context.obj)
+    say(f"backup of {place} at revision {backup_state(place, file)}: {file}")
+
+
+@app.command("restore")
+@in_words
+def restore_command(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A backup.")],
+    state: State = None,
+) -> None:
+    """Put a backup in the place of the store of a stopped cluster. What was there stays beside it."""
+    from regauge.rehearsal.up import restore_state
+
+    place = _state(state or context.obj)
+    revision = restore_state(place, file)
+    say(f"{place} is at revision {revision} again; what was there is in store.db.before-restore")
+
+
+def _state(given: str | None) -> Path:
+    from pathlib import Path
+
+    return Path(given or DEFAULT_STATE).expanduser()
+
+
+def _read(path: str) -> bytes:
+    from regauge.base import InputError
+
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}", fix="check the path") from None
+
+
+def _address(text: str) -> tuple[str, int]:
+    from regauge.base import InputError
+
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise InputError(f"--listen: {text} is no address", fix="give ADDRESS:PORT, such as 127.0.0.1:6443")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _ready(server: str, kubeconfig: str, nodes: int) -> None:
+    say(f"ready: {server} with {nodes} node{'' if nodes == 1 else 's'}")
+    say(f"export KUBECONFIG={kubeconfig}")

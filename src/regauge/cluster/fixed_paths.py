@@ -1,0 +1,63 @@
+"""The paths that are not about objects: versions, health, discovery, OpenAPI, reviews of access."""
+
+from __future__ import annotations
+
+from regauge.cluster import discovery, openapi, serving
+from regauge.cluster.access.identity import MASTERS, User
+from regauge.cluster.access.reviews import REVIEWS, reviewed
+from regauge.cluster.api import Api
+from regauge.cluster.bodies import read_body
+from regauge.cluster.exchange import Answer, Request, unknown_path
+
+
+def fixed_answer(api: Api, request: Request) -> Answer | None:
+    """Paths that are not about objects."""
+    parts = request.path.strip("/").split("/")
+    store = api.state.store
+    match parts:
+        case ["version"]:
+            return Answer(200, _version(api))
+        case ["healthz" | "livez" | "readyz"]:
+            return Answer(200, "ok")
+        case ["api" | "apis"] if discovery.wanted(request.accept):
+            return Answer(200, discovery.groups(store, core=parts == ["api"]))
+        case ["openapi", "v3"]:
+            return Answer(200, openapi.index(store, api.state.schemas))
+        case ["openapi", "v3", *rest]:
+            return _openapi(api, "/".join(rest))
+        case ["apis", group, "v1", plural] if (group, plural) in REVIEWS and request.method == "POST":
+            return _review(api, request, group, plural)
+        case ["apis", group, "v1", "namespaces", _, plural] if (group, plural) in REVIEWS and request.method == "POST":
+            return _review(api, request, group, plural)
+        case ["api"]:
+            return Answer(200, serving.api_versions())
+        case ["api", "v1"]:
+            return Answer(200, serving.api_resource_list(store, "", "v1"))
+        case ["apis"]:
+            return Answer(200, serving.api_group_list(store))
+        case ["apis", group]:
+            versions = serving.group_versions(store).get(group) if group else None
+            found = {"kind": "APIGroup", "apiVersion": "v1", **serving.api_group(group, versions)} if versions else None
+            return Answer(200, found) if found else unknown_path(api.state.store, request.path)
+        case ["apis", group, version] if version in serving.group_versions(store).get(group, []):
+            return Answer(200, serving.api_resource_list(store, group, version))
+    return None
+
+
+def _openapi(api: Api, name: str) -> Answer:
+    for path, group, version in openapi.group_version_paths(api.state.store):
+        if path == name:
+            return Answer(200, openapi.document(api.state.store, api.state.schemas, group, version))
+    return Answer(404, "")
+
+
+def _review(api: Api, request: Request, group: str, plural: str) -> Answer:
+    body = read_body(request.body, request.content_type)
+    user = request.user or User(request.actor, (MASTERS,))
+    return Answer(201, reviewed(api.state.store, user, group, plural, body if isinstance(body, dict) else {}))
+
+
+def _version(api: Api) -> dict[str, str]:
+    version = api.version()
+    major, _, minor = version.minor.partition(".")
+    return {"major": major, "minor": minor, "gitVersion": version.git_version, "platform": "linux/amd64"}
