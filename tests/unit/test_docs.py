@@ -318,7 +318,7 @@ def test_steps_of_a_rehearsal_are_those_of_its_page(dump: Path) -> None:
 def test_fields_of_an_assessment_are_those_of_its_page(dump: Path) -> None:
     told, opaque = documented("assess.md")
     assert opaque == {"nodePools[].devicePlugin", "nodePools[].dra"}
-    result = CliRunner().invoke(app, ["assess", str(dump), "-o", "json"])
+    result = CliRunner().invoke(app, ["assess", str(dump), "--need", "attributes", "-o", "json"])
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     assert document["schema"] == "regauge.assess/v1"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from regauge.base import InputError
 from regauge.model import Object, Rules, from_v1, split_api_version, to_v1
-from regauge.model.versions import GROUP
+from regauge.model.kinds import DEVICE_CLASS
 
+GROUP = DEVICE_CLASS.group
 _VERSIONS = ("v1", "v1beta1", "v1beta2", "v1alpha3")
 _OF_REQUEST = {
     "adminAccess": "DRAAdminAccess",
