@@ -1,0 +1,221 @@
+"""The manifests: valid, with no more rights than the driver uses, and the policy keeps a node's driver to its node.
+
+`REGAUGE_KUBECONFIG` names the kubeconfig of a throw-away cluster for the half that asks a real API server.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from tests.support import ROOT, kubectl
+from tests.unit.driver.kinds.trees import Kind
+
+from regauge.driver import Stack
+from regauge.driver.kinds import KINDS
+from regauge.driver.process import check
+from regauge.driver.slices import Pool, dropped, writes
+from regauge.model import kinds as model_kinds
+
+DEPLOY = ROOT / "deploy" / "driver"
+ROOM = ROOT / "src" / "regauge" / "driver"
+ACCOUNT = "system:serviceaccount:regauge-system:regauge-driver"
+
+
+def documents() -> list[dict[str, Any]]:
+    kustomization = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())
+    return [one for name in kustomization["resources"] for one in yaml.safe_load_all((DEPLOY / name).read_text())]
+
+
+def one(kind: str) -> dict[str, Any]:
+    (found,) = [document for document in documents() if document["kind"] == kind]
+    return found
+
+
+def test_every_file_is_part_of_the_whole() -> None:
+    listed = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
+    assert sorted([*listed, "kustomization.yaml"]) == sorted(path.name for path in DEPLOY.iterdir())
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.36"])
+def test_the_manifests_are_valid(version: str) -> None:
+    for document in documents():
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_whole_builds_with_kubectl() -> None:
+    built = subprocess.run(
+        [kubectl(), "kustomize", str(DEPLOY)], capture_output=True, text=True, check=True, timeout=60
+    )
+    found = list(yaml.safe_load_all(built.stdout))
+    assert {document["kind"] for document in found} == {document["kind"] for document in documents()}
+    (daemon,) = [document for document in found if document["kind"] == "DaemonSet"]
+    assert daemon["spec"]["template"]["spec"]["containers"][0]["image"] == "regauge:0.1.0"
+
+
+def test_the_pod_has_no_privileges() -> None:
+    pod = one("DaemonSet")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    security = container["securityContext"]
+    assert security["privileged"] is False
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["readOnlyRootFilesystem"] is True
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    assert pod["serviceAccountName"] == "regauge-driver"
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    driver = check(one("ConfigMap")["data"]["devices.yaml"].encode(), "config.yaml").driver
+    assert writable == {
+        "/run/regauge",
+        "/var/lib/kubelet/device-plugins",
+        "/var/lib/kubelet/plugins_registry",
+        f"/var/lib/kubelet/plugins/{driver}",
+        "/var/run/cdi",
+    }
+
+
+def test_one_name_stands_everywhere() -> None:
+    driver = check(one("ConfigMap")["data"]["devices.yaml"].encode(), "config.yaml").driver
+    assert f'"{driver}"' in one("DeviceClass")["spec"]["selectors"][0]["cel"]["expression"]
+    rules = [rule["expression"] for rule in one("ValidatingAdmissionPolicy")["spec"]["validations"]]
+    assert any(f'"{driver}"' in rule for rule in rules)
+    assert ACCOUNT in one("ValidatingAdmissionPolicy")["spec"]["matchConditions"][0]["expression"]
+
+
+def used_rights() -> set[tuple[str, str, str]]:
+    """Group, plural and verb of every call that the driver makes of its API client."""
+    nodes = [node for path in ROOM.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    calls = [(node.func, node.args) for node in nodes if isinstance(node, ast.Call) and node.args]
+    used = set()
+    for function, arguments in calls:
+        if isinstance(function, ast.Attribute) and ast.unparse(function.value) == "self._kube":
+            kind = getattr(model_kinds, ast.unparse(arguments[0]))
+            used.add((kind.group, kind.plural, function.attr))
+    return used
+
+
+def test_the_rights_are_those_that_are_used() -> None:
+    given = {
+        (group, resource, verb)
+        for rule in one("ClusterRole")["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert len(given) == 9
+    assert given == used_rights()
+
+
+class Cluster:
+    """A real API server through kubectl, as its administrator or with another token."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        self._kubeconfig = kubeconfig
+
+    def run(self, *arguments: str, given: object = None, token: str = "") -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "KUBECONFIG": self._kubeconfig}
+        command = [str(kubectl()), *arguments]
+        if token:  # a client certificate would win over the token
+            view = ("config", "view", "--raw", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
+            server = self.run(*view).stdout
+            command += [
+                f"--token={token}",
+                f"--server={server}",
+                "--insecure-skip-tls-verify",
+                "--kubeconfig=/dev/null",
+            ]
+            environment["KUBECONFIG"] = "/dev/null"
+        text = None if given is None else json.dumps(given)
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, env=environment, timeout=60, check=False
+        )
+
+    def apply(self, *documents: object) -> None:
+        for document in documents:
+            done = self.run("apply", "--server-side", "--force-conflicts", "-f", "-", given=document)
+            assert done.returncode == 0, done.stderr
+
+    def token(self, node: str = "") -> str:
+        bound = ("--bound-object-kind=Node", f"--bound-object-name={node}") if node else ()
+        done = self.run("create", "token", "regauge-driver", "-n", "regauge-system", *bound)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    if not os.environ.get("REGAUGE_KUBECONFIG"):
+        pytest.skip("REGAUGE_KUBECONFIG names no cluster")
+    made = Cluster(os.environ["REGAUGE_KUBECONFIG"])
+    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("own-node", "other-node")]
+    made.apply(*documents(), *nodes)
+    yield made
+    with contextlib.suppress(subprocess.SubprocessError):
+        made.run("delete", "--ignore-not-found", "--wait=false", "-k", str(DEPLOY))
+        made.run("delete", "--ignore-not-found", "--wait=false", "node", "own-node", "other-node")
+
+
+def slice_of(node: str, driver: str = "gpu.example.com") -> dict[str, Any]:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node}-{driver}"},
+        "spec": {"driver": driver, "nodeName": node, "pool": pool, "devices": [{"name": "gpu-0"}]},
+    }
+
+
+def test_a_driver_writes_the_slices_of_its_node_only(cluster: Cluster) -> None:
+    own = cluster.token("own-node")
+    deadline = 100
+    while True:  # a policy takes a moment to be in force
+        deadline -= 1
+        denied = cluster.run("create", "--dry-run=server", "-f", "-", given=slice_of("other-node"), token=own)
+        if denied.returncode or not deadline:
+            break
+    assert "the driver on node 'own-node' may not write slices of node 'other-node'" in denied.stderr
+    made = cluster.run("create", "-f", "-", given=slice_of("own-node"), token=own)
+    assert made.returncode == 0, made.stderr
+    foreign = cluster.run("create", "-f", "-", given=slice_of("own-node", "other.example.com"), token=own)
+    assert "the driver may write slices of gpu.example.com only" in foreign.stderr
+    loose = cluster.run("delete", "resourceslice", "own-node-gpu.example.com", token=cluster.token())
+    assert "the token of the driver is not bound to a node" in loose.stderr
+    other = cluster.token("other-node")
+    stolen = cluster.run("delete", "resourceslice", "own-node-gpu.example.com", token=other)
+    assert "the driver on node 'other-node' may not write slices of node 'own-node'" in stolen.stderr
+    taken = cluster.run("delete", "resourceslice", "own-node-gpu.example.com", token=own)
+    assert taken.returncode == 0, taken.stderr
+    by_hand = cluster.run("create", "--dry-run=server", "-f", "-", given=slice_of("other-node"))
+    assert by_hand.returncode == 0, by_hand.stderr
+
+
+def test_a_driver_may_do_what_it_does_and_nothing_more(cluster: Cluster) -> None:
+    def may(verb: str, resource: str) -> bool:
+        return cluster.run("auth", "can-i", verb, resource, f"--as={ACCOUNT}").stdout.strip() == "yes"
+
+    wanted = [(verb, f"{plural}.{group}" if group else plural) for group, plural, verb in sorted(used_rights())]
+    assert [right for right in wanted if not may(*right)] == []
+    claims = "resourceclaims.resource.k8s.io"
+    forbidden = [("get", "secrets"), ("list", "pods"), ("patch", "nodes"), ("update", claims), ("create", "pods/exec")]
+    assert [right for right in forbidden if may(*right)] == []
+
+
+@pytest.mark.row(65, how="real")
+@pytest.mark.row(66, how="real")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_slices_of_each_kind_are_taken_whole(cluster: Cluster, kind: str) -> None:
+    """A real API server accepts what the kind publishes, and keeps every field."""
+    found = [one for one in Kind(kind).discover().values() if one.stack is Stack.DRA]
+    for slice_ in writes(Pool("gpu.example.com", "own-node"), found, []).creates:
+        done = cluster.run("create", "--dry-run=server", "-o", "json", "-f", "-", given=slice_)
+        assert done.returncode == 0, done.stderr
+        assert dropped(slice_["spec"], json.loads(done.stdout)["spec"]) == ()
