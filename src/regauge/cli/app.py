@@ -22,6 +22,7 @@ from regauge.cli import (
     rehearse,
     up,
     version,
+    whatif,
 )
 from regauge.cli.ending import in_words
 
@@ -52,6 +53,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("rehearse", rehearse.command),
     ("assess", assess.command),
     ("explain", explain.command),
+    ("whatif", whatif.command),
     ("convert", convert.command),
     ("features", features.command),
     ("conformance", conformance.command),

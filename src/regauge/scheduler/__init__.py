@@ -10,7 +10,21 @@ from regauge.scheduler.binding import (
     is_ready,
     is_timed_out,
 )
+from regauge.scheduler.changing import (
+    AddNodes,
+    Apply,
+    Change,
+    Changed,
+    Delete,
+    Drain,
+    ObjectName,
+    Replicas,
+    TaintDevice,
+    changed,
+    object_name,
+)
 from regauge.scheduler.claims import pod_claims
+from regauge.scheduler.devices import PoolUse
 from regauge.scheduler.explaining import ClaimAnswer, HeldDevice, Holding, explain_claim
 from regauge.scheduler.explaining_pods import NodeVerdict, PodAnswer, example_nodes, explain_pod
 from regauge.scheduler.extended import ClassResolver, extended_claim
@@ -33,30 +47,48 @@ from regauge.scheduler.schedule import check_node, held, schedule, unseen_parts
 from regauge.scheduler.state import State
 from regauge.scheduler.stored import as_stored
 from regauge.scheduler.surroundings import SURROUNDING_KINDS
+from regauge.scheduler.whatif import CountedUse, Fitting, Place, PodChange, Situation, WhatIf, what_if
 
 __all__ = [
     "BINDING_TIMEOUT_S",
     "SURROUNDING_KINDS",
+    "AddNodes",
+    "Apply",
+    "Change",
+    "Changed",
     "ClaimAllocation",
     "ClaimAnswer",
     "ClassResolver",
+    "CountedUse",
+    "Delete",
+    "Drain",
     "ExtendedClaim",
+    "Fitting",
     "Held",
     "HeldDevice",
     "Holding",
     "NodeInfo",
     "NodeVerdict",
+    "ObjectName",
     "Outcome",
+    "Place",
     "PodAnswer",
+    "PodChange",
     "PodInfo",
+    "PoolUse",
     "Preemption",
     "Refusal",
+    "Replicas",
     "Scheduled",
     "SchedulerError",
+    "Situation",
     "State",
+    "TaintDevice",
     "Unschedulable",
+    "WhatIf",
     "as_stored",
     "binding_conditions_on",
+    "changed",
     "check_node",
     "claim_named",
     "example_nodes",
@@ -71,10 +103,12 @@ __all__ = [
     "is_timed_out",
     "matches_required_affinity",
     "near",
+    "object_name",
     "pod_claims",
     "pod_requests",
     "schedule",
     "tolerates",
     "unseen_parts",
     "untolerated",
+    "what_if",
 ]

@@ -45,6 +45,7 @@ from regauge.model.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from regauge.scheduler.filters import REFUSING_EFFECTS
 from regauge.scheduler.results import Refusal
 
 PLUGIN = "DynamicResources"
@@ -91,6 +92,22 @@ def stored_environment(rules: Rules) -> Environment:
         list_attributes=rules.on("DRAListTypeAttributes"),
         consumable_capacity=rules.on("DRAConsumableCapacity"),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    """Devices of one pool: all, those in use (also if only in part), those with a taint. `node`: "" for several."""
+
+    driver: str
+    pool: str
+    node: str
+    devices: int
+    used: int
+    tainted: int = 0
+
+    @property
+    def free(self) -> int:
+        return self.devices - self.used
 
 
 class Devices:
@@ -163,6 +180,19 @@ class Devices:
                 if item.name == id_.device:
                     return item
         return None
+
+    def pool_use(self) -> list[PoolUse]:
+        """How much of each device pool is in use now, by driver and pool. Only the newest generation counts."""
+        self._refresh()
+        found = []
+        for pool, entries in sorted(self._inventory.by_pool.items()):
+            newest = max(entry.generation for entry in entries)
+            devices = [one for entry in entries if entry.generation == newest for one in entry.view.spec.devices]
+            held = self._usage.of_pool(pool)
+            used = sum(one.name in held.whole or one.name in held.shares for one in devices)
+            tainted = sum(any(taint.effect in REFUSING_EFFECTS for taint in one.taints) for one in devices)
+            found.append(PoolUse(pool.driver, pool.pool, self._homes.get(pool, ""), len(devices), used, tainted))
+        return found
 
     def _tainted(self, slice_: ResourceSlice) -> ResourceSlice:
         """The slice with the taints that rules add to its devices."""
