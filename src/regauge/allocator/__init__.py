@@ -18,6 +18,7 @@ from regauge.allocator.rendering import render, render_all
 from regauge.allocator.results import as_document
 from regauge.allocator.selecting import Derived, Selector, Selectors, Subject, reads_of, selectors_of
 from regauge.allocator.settings import Settings, settings_of
+from regauge.allocator.table import tolerates
 from regauge.allocator.usage import DeviceId, Holder, PoolId, PoolUsage, Share, Usage
 
 __all__ = [
@@ -62,5 +63,6 @@ __all__ = [
     "selectors_of",
     "settings_of",
     "solve",
+    "tolerates",
     "view",
 ]

@@ -58,8 +58,8 @@ class _Process:
 class ControlPlane:
     """One control plane. `start` once, `stop` once; what it knows is in `api`, which outlives both.
 
-    `node_grace_s`: how long a node may be silent before it counts as lost. `report` hears of every error of a controller that is tried again. An error that is a bug ends the part it happened
-    in and is raised by `stop`, and by `check`.
+    `node_grace_s`: how long a node may be silent before it counts as lost. `report` hears of every error of a controller
+    that is tried again. An error that is a bug ends the part it happened in and is raised by `stop`, and by `check`.
     """
 
     def __init__(

@@ -218,7 +218,9 @@ class DeviceTaintEviction:
         """Status, reason and message of the condition, in upstream's words."""
         effect = rule["spec"]["taint"].get("effect")
         evicted = self._evicted.get(rule["metadata"]["uid"], 0)
-        after = f"{evicted} {'pod' if evicted == 1 else 'pods'} evicted since starting the controller." if evicted else ""
+        after = (
+            f"{evicted} {'pod' if evicted == 1 else 'pods'} evicted since starting the controller." if evicted else ""
+        )
         if effect == "None":
             return "False", "NoEffect", _joined(self._simulated(rule), after)
         if effect != NO_EXECUTE:
@@ -226,7 +228,11 @@ class DeviceTaintEviction:
         pods = self._pending(rule)
         if pods:
             verb = "pod needs" if len(pods) == 1 else "pods need"
-            return "True", "PodsPendingEviction", _joined(f"{len(pods)} {verb} to be evicted in {_spread(pods)}.", after)
+            return (
+                "True",
+                "PodsPendingEviction",
+                _joined(f"{len(pods)} {verb} to be evicted in {_spread(pods)}.", after),
+            )
         return "False", "Completed" if evicted else "NotStarted", after
 
     def _simulated(self, rule: Object) -> str:

@@ -142,9 +142,7 @@ class NodeLifecycle:
             told = {"type": "Ready", "status": "False", "lastTransitionTime": now}
             body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [told]}}
             place = pod["metadata"]["namespace"]
-            self.api.patch(
-                POD, pod["metadata"]["name"], body, place, patch_type="strategic", subresource="status"
-            )
+            self.api.patch(POD, pod["metadata"]["name"], body, place, patch_type="strategic", subresource="status")
             self.recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
 
     # -- taints
@@ -155,7 +153,9 @@ class NodeLifecycle:
         have = {one["key"] for one in taints if one["effect"] == "NoSchedule" and one["key"] in _OWN}
         if have == set(wanted):
             return
-        kept = [one for one in taints if one["effect"] != "NoSchedule" or one["key"] not in _OWN or one["key"] in wanted]
+        kept = [
+            one for one in taints if one["effect"] != "NoSchedule" or one["key"] not in _OWN or one["key"] in wanted
+        ]
         now = timestamp(self.clock.now_s())
         added = [{"key": key, "effect": "NoSchedule", "timeAdded": now} for key in wanted if key not in have]
         self._write_taints(node, [*kept, *added])

@@ -1,5 +1,6 @@
-"""Eviction of pods from nodes with NoExecute taints that they do not tolerate, or no longer. Source: pkg/controller/tainteviction
-of 1.36.
+"""Eviction of pods from nodes with NoExecute taints that they do not tolerate, or no longer.
+
+Source: pkg/controller/tainteviction of 1.36.
 """
 
 from __future__ import annotations

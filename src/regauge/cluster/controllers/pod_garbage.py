@@ -54,9 +54,7 @@ class PodGarbageCollector:
         node = pod["spec"].get("nodeName", "")
         if node in given_up:
             self._fail(pod, "DeletionByPodGC", "PodGC: node no longer exists")
-        elif not node and common.is_terminating(pod):
-            self._fail(pod, "", "")
-        elif common.is_terminating(pod) and _out_of_service(nodes.get(node)):
+        elif common.is_terminating(pod) and (not node or _out_of_service(nodes.get(node))):
             self._fail(pod, "", "")
 
     def _fail(self, pod: Object, reason: str, message: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -22,6 +23,8 @@ from regauge.model.kinds import CORE_EVENT, DAEMON_SET, DEPLOYMENT, JOB, NODE, P
 
 EPOCH_S = 1_796_000_000.0
 SETTLE_S = 2.0
+# As the recorder's control plane was started; its nodes have no kubelets, so that no silence may count.
+GATES = {"DRADeviceTaintRules": True}
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _HASH = re.compile(r"\b([ds])-[a-z0-9]{8,11}\b(?!\.)")
@@ -36,10 +39,16 @@ def load(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def play(scenario: dict[str, Any]) -> Api:
     """Run a scenario to its end; the API of the cluster as it was then."""
+    return watch(scenario)[0]
+
+
+def watch(scenario: dict[str, Any], look: Callable[[Api], Any] = lambda _: None) -> tuple[Api, dict[str, Any]]:
+    """The same, and what `look` saw at each snapshot that the scenario names."""
     found: list[Api] = []
+    seen: dict[str, Any] = {}
 
     async def main(clock: VirtualClock) -> None:
-        plane = ControlPlane(clock, random.Random(5), rules("1.36"))
+        plane = ControlPlane(clock, random.Random(5), rules("1.36", GATES), node_grace_s=86_400.0)
         plane.start()
         user = plane.api.as_actor("story-recorder")
         found.append(user)
@@ -49,10 +58,12 @@ def play(scenario: dict[str, Any]) -> Api:
         user.state.story.clear()
         for step in scenario["steps"]:
             await _step(user, step)
+            if "snapshot" in step:
+                seen[step["snapshot"]] = look(user)
         await plane.stop()
 
     run_virtual(main, epoch_s=EPOCH_S, limit_s=3600)
-    return found[0]
+    return found[0], seen
 
 
 def _kind(object_: Object) -> Kind:
@@ -76,7 +87,7 @@ async def _step(user: Api, step: dict[str, Any]) -> None:
         user.patch(
             _kind(what),
             _name(user, what["name"]),
-            what["body"],
+            _timed(user, what["body"]),
             what.get("namespace", ""),
             patch_type=what.get("type", "strategic"),
             subresource=what.get("subresource") or "",
@@ -93,10 +104,24 @@ async def _step(user: Api, step: dict[str, Any]) -> None:
             user.remove(_kind(what), name, namespace, chosen)
         except ApiError as error:
             raise AssertionError(f"the scenario could not delete {what}: {error}") from error
+    if "waitgone" in step:
+        _, namespace, name, limit_s = step["waitgone"]
+        while user.find(POD, name, namespace) is not None and limit_s > 0:
+            await asyncio.sleep(1.0)
+            limit_s -= 1
+    if "waitbound" in step:
+        await asyncio.sleep(SETTLE_S)
     if "settle" in step:
         await asyncio.sleep(max(SETTLE_S, (step["settle"] or {}).get("quiet", 0)))
     if "sleep" in step:
         await asyncio.sleep(step["sleep"])
+
+
+def _timed(user: Api, value: Any) -> Any:
+    """`{$now: 1}` is the present."""
+    if isinstance(value, dict):
+        return user.state.now() if "$now" in value else {key: _timed(user, item) for key, item in value.items()}
+    return [_timed(user, item) for item in value] if isinstance(value, list) else value
 
 
 def _name(user: Api, name: Any) -> str:
