@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from regauge.driver.description import Stack
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.process import Driver
 
@@ -74,7 +75,8 @@ class _Gauges(Collector):
         for labels, count in sorted(counts.items()):
             devices.add_metric(labels, count)
         yield devices
-        yield _gauge("tainted_devices", "Devices with a taint from health.", len(fleet.taints))
+        tainted = [name for name in fleet.taints if fleet.owners.get(name) is Stack.DRA]
+        yield _gauge("tainted_devices", "Devices with a taint from health.", len(tainted))
         yield _gauge("prepared_claims", "Claims that are prepared.", len(claims))
         held = {device.device for claim in claims.values() for device in claim.devices}
         yield _gauge("prepared_devices", "Devices in prepared claims.", len(held))

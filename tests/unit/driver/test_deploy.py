@@ -17,6 +17,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from tests.support import ROOT, kubectl
+from tests.unit.driver.cluster import Cluster, node
 from tests.unit.driver.kinds.trees import Kind
 
 from regauge.driver import Stack
@@ -115,49 +116,12 @@ def test_the_rights_are_those_that_are_used() -> None:
     assert given == used_rights()
 
 
-class Cluster:
-    """A real API server through kubectl, as its administrator or with another token."""
-
-    def __init__(self, kubeconfig: str) -> None:
-        self._kubeconfig = kubeconfig
-
-    def run(self, *arguments: str, given: object = None, token: str = "") -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "KUBECONFIG": self._kubeconfig}
-        command = [str(kubectl()), *arguments]
-        if token:  # a client certificate would win over the token
-            view = ("config", "view", "--raw", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
-            server = self.run(*view).stdout
-            command += [
-                f"--token={token}",
-                f"--server={server}",
-                "--insecure-skip-tls-verify",
-                "--kubeconfig=/dev/null",
-            ]
-            environment["KUBECONFIG"] = "/dev/null"
-        text = None if given is None else json.dumps(given)
-        return subprocess.run(
-            command, input=text, capture_output=True, text=True, env=environment, timeout=60, check=False
-        )
-
-    def apply(self, *documents: object) -> None:
-        for document in documents:
-            done = self.run("apply", "--server-side", "--force-conflicts", "-f", "-", given=document)
-            assert done.returncode == 0, done.stderr
-
-    def token(self, node: str = "") -> str:
-        bound = ("--bound-object-kind=Node", f"--bound-object-name={node}") if node else ()
-        done = self.run("create", "token", "regauge-driver", "-n", "regauge-system", *bound)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     if not os.environ.get("REGAUGE_KUBECONFIG"):
         pytest.skip("REGAUGE_KUBECONFIG names no cluster")
     made = Cluster(os.environ["REGAUGE_KUBECONFIG"])
-    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("own-node", "other-node")]
-    made.apply(*documents(), *nodes)
+    made.apply(*documents(), node("own-node"), node("other-node"))
     yield made
     with contextlib.suppress(subprocess.SubprocessError):
         made.run("delete", "--ignore-not-found", "--wait=false", "-k", str(DEPLOY))
