@@ -13,7 +13,7 @@ from regauge.cli.reading import From, read_estate
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
-    from regauge.scheduler import ClaimAnswer, PodAnswer
+    from regauge.scheduler import ClaimAnswer, PodAnswer, SeveralAnswer
 
 MOST_NODES = 8
 MOST_SHOWN = 3
@@ -28,7 +28,9 @@ class What(StrEnum):
 
 def command(
     what: Annotated[What, typer.Argument(metavar="claim|pod", help="What to explain.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, or NAMESPACE/NAME.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Its name, or NAMESPACE/NAME; of claims also several.")
+    ],
     from_: From = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Its namespace. Default: wherever the name is found.")
@@ -45,30 +47,51 @@ def command(
     regauge explain pod trainer-0                     the current kube context
     regauge explain claim gpu-pair -n team-a --from DIR
     regauge explain claim gpu-pair --from DIR --kube-version 1.37
+    regauge explain claim rank-0 rank-1 --from DIR    one after the other, and all at once
     regauge explain pod trainer-0 --from - -o json    for a program
 
     Ends with 0 when there is a place or devices are held, with 1 when there is none.
     """
     estate = read_estate(from_, kubeconfig, context)
     rules = rules_of(estate, kube_version, feature_gates)
-    from regauge.scheduler import State, as_stored
+    from regauge.scheduler import State, as_stored, claim_named, explain_claim, explain_claims, explain_pod, find_named
 
     snapshot = as_stored(estate.snapshot)
-    if what is What.claim:
-        from regauge.scheduler import claim_named, explain_claim
-
-        claim = claim_named(snapshot, name, namespace or "")
-        good = _claim(explain_claim(State.of(snapshot, rules), claim), estate, rules.minor, output)
-    else:
+    place = namespace or ""
+    if what is What.pod:
         import random
 
-        from regauge.scheduler import explain_pod, find_named
-
-        pod = find_named("Pod", snapshot.pods, name, namespace or "")
-        answer = explain_pod(State.of(snapshot, rules), pod, random.Random(0))
-        good = _pod(answer, estate, rules.minor, output)
+        if len(names) > 1:
+            raise typer.BadParameter("one pod at a time")
+        pod = find_named("Pod", snapshot.pods, names[0], place)
+        good = _pod(explain_pod(State.of(snapshot, rules), pod, random.Random(0)), estate, rules.minor, output)
+    elif len(names) == 1:
+        claim = claim_named(snapshot, names[0], place)
+        good = _claim(explain_claim(State.of(snapshot, rules), claim), estate, rules.minor, output)
+    else:
+        claims = [claim_named(snapshot, name, place) for name in names]
+        good = _claims(explain_claims(State.of(snapshot, rules), claims), estate, rules.minor, output)
     if not good:
         raise typer.Exit(1)
+
+
+def _claims(answer: SeveralAnswer, estate: Estate, minor: str, output: Format) -> bool:
+    if output is not Format.table:
+        from regauge.cli.explain_document import claims_document
+
+        print_document(claims_document(answer, estate, minor), output)
+        return answer.good
+    tell_skipped(estate)
+    tell(answer.text)
+    for one in answer.one_by_one:
+        tell()
+        _print_claim(one)
+    if answer.together is not None:
+        tell()
+        tell("All at once:")
+        _print_claim(answer.together)
+    say(f"{estate.source}: Kubernetes {minor}.")
+    return answer.good
 
 
 def _claim(answer: ClaimAnswer, estate: Estate, minor: str, output: Format) -> bool:
@@ -78,13 +101,17 @@ def _claim(answer: ClaimAnswer, estate: Estate, minor: str, output: Format) -> b
         print_document(claim_document(answer, estate, minor), output)
         return answer.good
     tell_skipped(estate)
+    _print_claim(answer)
+    say(f"{estate.source}: Kubernetes {minor}.")
+    return answer.good
+
+
+def _print_claim(answer: ClaimAnswer) -> None:
     tell(f"ResourceClaim {answer.claim}: {answer.state}")
     tell(f"  {answer.text}")
     _holding(answer)
     _cluster(answer)
     _notes(answer.notes)
-    say(f"{estate.source}: Kubernetes {minor}.")
-    return answer.good
 
 
 def _holding(answer: ClaimAnswer) -> None:

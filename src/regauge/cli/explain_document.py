@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regauge.allocator import DeviceReason, Explanation, SlotNote
     from regauge.collect import Estate
-    from regauge.scheduler import ClaimAnswer, Holding, NodeVerdict, PodAnswer
+    from regauge.scheduler import ClaimAnswer, Holding, NodeVerdict, PodAnswer, SeveralAnswer
 
 SCHEMA = "regauge.explain/v1"
 MOST_DETAILED = 100
@@ -17,6 +17,18 @@ Json = dict[str, Any]
 def claim_document(answer: ClaimAnswer, estate: Estate, minor: str) -> Json:
     """A claim's answer. Nodes are detailed nearest first, a hundred of them at most."""
     return {**_head(estate, minor), "kind": "claim", **_claim(answer)}
+
+
+def claims_document(answer: SeveralAnswer, estate: Estate, minor: str) -> Json:
+    """The answers for several claims."""
+    return {
+        **_head(estate, minor),
+        "kind": "claims",
+        "good": answer.good,
+        "text": answer.text,
+        "claims": [_claim(one) for one in answer.one_by_one],
+        "together": None if answer.together is None else _claim(answer.together),
+    }
 
 
 def pod_document(answer: PodAnswer, estate: Estate, minor: str) -> Json:

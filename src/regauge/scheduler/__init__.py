@@ -47,6 +47,7 @@ from regauge.scheduler.schedule import check_node, held, schedule, unseen_parts
 from regauge.scheduler.state import State
 from regauge.scheduler.stored import as_stored
 from regauge.scheduler.surroundings import SURROUNDING_KINDS
+from regauge.scheduler.together import SeveralAnswer, explain_claims
 from regauge.scheduler.whatif import CountedUse, Fitting, Place, PodChange, Situation, WhatIf, what_if
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "Replicas",
     "Scheduled",
     "SchedulerError",
+    "SeveralAnswer",
     "Situation",
     "State",
     "TaintDevice",
@@ -93,6 +95,7 @@ __all__ = [
     "claim_named",
     "example_nodes",
     "explain_claim",
+    "explain_claims",
     "explain_pod",
     "extended_claim",
     "find_named",

@@ -7,7 +7,7 @@ cluster, and the order of nodes from the nearest miss to the farthest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from regauge.allocator import ClusterExplanation, DeviceId, Explanation
@@ -78,21 +78,28 @@ def explain_claim(state: State, claim: ResourceClaim) -> ClaimAnswer:
         devices = ", ".join(str(one.device) for one in found.devices) or "no devices"
         since = f"since {found.since}" if found.since else "since when was not noted"
         return ClaimAnswer(name, ALLOCATED, f"holds {devices}, {since}", found, notes=_full(state, claim))
-    refused = check_claim(state, claim)
-    if refused is not None:
-        failing = isinstance(refused, SchedulerError)
-        text = refused.message if isinstance(refused, SchedulerError) else ", ".join(refused.reasons)
-        return ClaimAnswer(name, FAILING if failing else IMPOSSIBLE, text)
+    return explain_unallocated(state, [claim])
+
+
+def explain_unallocated(state: State, claims: Sequence[ResourceClaim]) -> ClaimAnswer:
+    """What claims that hold nothing would get together on one node, or why they would not."""
+    name = " + ".join(map(title, claims))
+    for claim in claims:
+        refused = check_claim(state, claim)
+        if refused is not None:
+            failing = isinstance(refused, SchedulerError)
+            text = refused.message if isinstance(refused, SchedulerError) else ", ".join(refused.reasons)
+            return ClaimAnswer(name, FAILING if failing else IMPOSSIBLE, text)
     nodes = [info.identity for info in state.nodes.values()]
     if not nodes:
         return ClaimAnswer(name, IMPOSSIBLE, "there are no nodes")
-    cluster = state.devices.allocator().explain_nodes(nodes, [claim])
+    cluster = state.devices.allocator().explain_nodes(nodes, claims)
     verdict, text = _verdict(cluster)
     notes = (
-        *_admin(state, claim),
+        *(note for claim in claims for note in _admin(state, claim)),
         *cluster_notes(cluster),
-        *mistakes(state, (claim,), cluster),
-        *_turned(state, claim, cluster),
+        *mistakes(state, claims, cluster),
+        *_turned(state, claims, cluster),
     )
     return ClaimAnswer(name, verdict, text, None, cluster, nearest_first(cluster.nodes.values()), notes)
 
@@ -177,7 +184,7 @@ def cluster_notes(cluster: ClusterExplanation) -> tuple[str, ...]:
     return (*notes, *warnings)
 
 
-def mistakes(state: State, claims: tuple[ResourceClaim, ...], cluster: ClusterExplanation) -> tuple[str, ...]:
+def mistakes(state: State, claims: Sequence[ResourceClaim], cluster: ClusterExplanation) -> tuple[str, ...]:
     """Known mistakes of this Kubernetes minor without which the first fitting node would have answered otherwise."""
     wrong = [one for one in quirk_table() if one.id.startswith(_ALLOCATOR) and one.id in state.rules.quirks]
     if not wrong or not cluster.fitting:
@@ -203,7 +210,7 @@ def mistakes(state: State, claims: tuple[ResourceClaim, ...], cluster: ClusterEx
     return tuple(notes)
 
 
-def _turned(state: State, claim: ResourceClaim, cluster: ClusterExplanation) -> tuple[str, ...]:
+def _turned(state: State, claims: Sequence[ResourceClaim], cluster: ClusterExplanation) -> tuple[str, ...]:
     """What comes out with the slices in another order, where a pool's slices disagree and order decides."""
     unsure = [one.node for one in cluster.nodes.values() if any(_DISAGREES in pool.text for pool in one.pools)]
     if not unsure:
@@ -211,7 +218,7 @@ def _turned(state: State, claim: ResourceClaim, cluster: ClusterExplanation) -> 
     allocator = state.devices.allocator(backwards=True)
     notes = []
     for name in unsure[:_MOST_HINTS]:
-        other, here = allocator.explain(state.nodes[name].identity, [claim]), cluster.nodes[name]
+        other, here = allocator.explain(state.nodes[name].identity, claims), cluster.nodes[name]
         if (other.outcome, other.text) != (here.outcome, here.text):
             notes.append(
                 f"order dependent on {name}: with the slices as listed {here.outcome} ({here.text}), the other way "

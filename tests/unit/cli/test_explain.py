@@ -192,6 +192,19 @@ def test_the_alternative_taken_is_named_and_the_others() -> None:
     assert second["text"] == "not needed: an earlier alternative was taken"
 
 
+def test_a_gang_fits_all_at_once_and_not_one_by_one() -> None:
+    place = next(shared("cases").glob("14-*"))
+    code, out, _ = run("claim", "gang-0", "gang-1", "--from", str(place), "-o", "json")
+    found = json.loads(out)
+    assert code == 1 and found["kind"] == "claims"
+    first, second = found["claims"]
+    assert chosen(first, "n1") == ["whole"] and not second["good"]
+    assert sorted(chosen(found["together"], "n1")) == ["half-a", "half-b"]
+    assert "do not fit one at a time" in found["text"] and "a placement exists" in found["text"]
+    code, out, _ = run("claim", "gang-0", "gang-1", "--from", str(place))
+    assert code == 1 and "All at once:" in out
+
+
 def test_a_tolerated_taint() -> None:
     assert chosen(answer("15", "tolerant"), "n1") == ["a0"]
 
