@@ -20,7 +20,7 @@ from regauge.cli.output import Format, print_document, print_table, say, tell
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
-    from regauge.migrate import Assessment, Judgement
+    from regauge.migrate import Assessment, AssessRow, Growth, Judgement
 
 SCHEMA = "regauge.assess/v1"
 
@@ -110,7 +110,7 @@ def _print(found: Assessment, estate: Estate, minor: str) -> None:
             str(row.count or "all"),
             ", ".join(row.pools) or "-",
             row.state,
-            "; ".join(row.needs) or "nothing",
+            "; ".join(_needs(row)) or "nothing",
         )
         for row in found.rows
     ]
@@ -138,6 +138,17 @@ def _print(found: Assessment, estate: Estate, minor: str) -> None:
     told = f"{len(found.rows)} asks, {counted} by device plugin, {ready} of them with nothing in the way"
     say(f"{estate.source}: Kubernetes {minor}, {told}. Verdict on the cluster: {found.verdict.value}.")
     say("Next: regauge rehearse INPUT moves one of them in a rehearsal of this cluster.")
+
+
+def _needs(row: AssessRow) -> list[str]:
+    """What a move needs, with what becomes of the manifest."""
+    growth = row.growth
+    if growth is None or row.stack.value != "device-plugin":
+        return list(row.needs)
+    if growth.refused:
+        return [*row.needs, f"a manifest by hand: {'; '.join(growth.refused)}"] if row.ready else list(row.needs)
+    grown = growth.lines_by_claim - growth.lines
+    return [*row.needs, f"{grown} more lines of manifest, {growth.objects_more} more objects"]
 
 
 def _print_verdicts(found: Assessment) -> None:
@@ -204,6 +215,7 @@ def _document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
                 "ready": row.ready,
                 "needs": list(row.needs),
                 "part": row.part,
+                "manifest": _manifest(row.growth),
                 "verdict": _verdict(row.judgement),
             }
             for row in found.rows
@@ -260,4 +272,15 @@ def _verdict(judgement: Judgement) -> dict[str, Any]:
         },
         "features": [{"name": item.feature, "stage": item.stage, "on": item.on} for item in judgement.features],
         "change": list(judgement.change),
+    }
+
+
+def _manifest(growth: Growth | None) -> dict[str, Any] | None:
+    if growth is None:
+        return None
+    return {
+        "lines": growth.lines,
+        "linesByClaim": growth.lines_by_claim,
+        "objectsMore": growth.objects_more,
+        "refused": list(growth.refused),
     }

@@ -8,6 +8,7 @@ from regauge.migrate.flavor_drift import Drift, find_drift
 from regauge.migrate.flavor_render import Rendered, render
 from regauge.migrate.flavors import Flavor, is_flavor, read_flavors
 from regauge.migrate.ground import Ground, ground_of
+from regauge.migrate.growth import Growth
 from regauge.migrate.matching import device_matcher
 from regauge.migrate.move import CLAIM_ENTRY, Moved, to_claim, to_limits
 from regauge.migrate.pools import pool_of, pools_of
@@ -35,6 +36,7 @@ __all__ = [
     "Fate",
     "Flavor",
     "Ground",
+    "Growth",
     "Judgement",
     "Moved",
     "Published",

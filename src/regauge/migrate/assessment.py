@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from regauge.inventory import is_extended_resource, newest_slices, whole
 from regauge.migrate.dependents import Dependent, find_dependents
+from regauge.migrate.ground import ground_of
+from regauge.migrate.growth import Growth, growth_of
 from regauge.migrate.labels import describes_devices
 from regauge.migrate.limits import limit_range_blockers
 from regauge.migrate.pools import pool_of, pools_of
@@ -37,6 +39,7 @@ class AssessRow:
     ready: bool
     needs: tuple[str, ...]
     judgement: Judgement
+    growth: Growth | None = None
     part: str = ""
 
     @property
@@ -79,11 +82,14 @@ def assess(
     servings = {name: find_serving(name, snapshot, matches) for name in sorted(names | counted)}
     nodes = {node.metadata.name: node for node in snapshot.nodes}
     rows = []
+    ground = ground_of(rules, snapshot)
     for item in workloads:
         told = _said(item, said or {})
+        counts = any(ask.stack is AskStack.LIMITS for ask in item.asks)
+        growth = growth_of(item.document, ground) if counts else None
         for ask in item.asks:
             judgement = _judge(item, ask, servings, nodes, rules, told)
-            rows.append(_row(item, ask, servings, snapshot, rules, judgement))
+            rows.append(replace(_row(item, ask, servings, snapshot, rules, judgement), growth=growth))
     pools = tuple(_with_verdict(pool, rows) for pool in _pools(snapshot))
     dependents = find_dependents(snapshot, servings.values(), workloads)
     verdict = together(row.judgement.verdict for row in rows)
@@ -147,7 +153,7 @@ def _row(
         not blockers,
         needs,
         judgement,
-        workload.part,
+        part=workload.part,
     )
 
 

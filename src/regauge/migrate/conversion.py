@@ -35,7 +35,8 @@ class ConvertOptions:
     """How to convert. `to` None only brings old versions to the target's. `paths` are for kinds not known by name.
 
     `require` are selectors (CEL) added to every request, `align` an attribute that the devices of one pod must share,
-    `resources` limits the conversion to these names, `implicit` uses the classes' own names for a bridge.
+    `resources` limits the conversion to these names, `implicit` uses the classes' own names for a bridge. Without `advise`
+    nothing is said of what the estate would do with the result.
     """
 
     to: AskStack | None = None
@@ -45,6 +46,7 @@ class ConvertOptions:
     resources: frozenset[str] = frozenset()
     implicit: bool = False
     keep_labels: bool = False
+    advise: bool = True
 
 
 @dataclass(frozen=True, slots=True)

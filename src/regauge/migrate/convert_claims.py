@@ -156,7 +156,7 @@ def _constraints(requests: list[Requested], work: Work, notes: list[str]) -> Ite
 
 def _on_the_estate(site: Site, requests: list[Requested], work: Work) -> Iterator[str]:
     """What would keep the pods from running on the estate as it is today."""
-    if work.ground.snapshot is None or not work.ground.devices:
+    if work.ground.snapshot is None or not work.ground.devices or not work.options.advise:
         return
     selector = site.spec.get("nodeSelector") or {}
     nodes = {node.metadata.name: node.metadata.labels or {} for node in work.ground.snapshot.nodes}

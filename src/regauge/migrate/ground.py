@@ -43,9 +43,16 @@ class Ground:
     matches: DeviceMatcher
     accepts: ExpressionMatcher
     devices: tuple[Found, ...] = field(default=())
+    _chosen: dict[str, Chosen] = field(default_factory=dict, compare=False, repr=False)
+    _matching: dict[tuple[str, tuple[str, ...]], list[Found]] = field(default_factory=dict, compare=False, repr=False)
 
     def choose(self, resource_name: str) -> Chosen:
         """The class that serves a counted resource, by the user's word, the estate, or the vendors' table."""
+        if resource_name not in self._chosen:
+            self._chosen[resource_name] = self._choose(resource_name)
+        return self._chosen[resource_name]
+
+    def _choose(self, resource_name: str) -> Chosen:
         selectors = partition_selectors(resource_name)
         shared = shared_why(resource_name)
         class_name, how, driver = self._class_for(resource_name)
@@ -79,13 +86,15 @@ class Ground:
         device_class = self._device_class(class_name)
         if device_class is None:
             return []
-        texts = tuple(selectors)
-        return [
-            item
-            for item in self.devices
-            if self.matches(device_class, item.driver, item.device)
-            and all(self.accepts(text, item.driver, item.device) for text in texts)
-        ]
+        key = class_name, tuple(selectors)
+        if key not in self._matching:
+            self._matching[key] = [
+                item
+                for item in self.devices
+                if self.matches(device_class, item.driver, item.device)
+                and all(self.accepts(text, item.driver, item.device) for text in key[1])
+            ]
+        return self._matching[key]
 
     def publishes(self, driver: str, name: str) -> bool | None:
         """Whether any device of a driver has an attribute or capacity; None where there are no such devices."""

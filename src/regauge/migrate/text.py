@@ -216,6 +216,8 @@ def _carry_into(old: object, new: object) -> bool:
 def _same_scalar(old: object, new: object) -> bool:
     if isinstance(old, (dict, list)) or isinstance(new, (dict, list)):
         return False
+    if type(new) in (str, int, bool) and isinstance(old, type(new)) and isinstance(old, bool) is isinstance(new, bool):
+        return old == new
     out = _emit([old], DEFAULT_INDENT, 0)
     value = next(iter(read_documents(f"apiVersion: v\nkind: K\nv:\n{out}".encode(), "scalar"))).object["v"]
     return bool(value == [new]) and type(value[0]) is type(new)

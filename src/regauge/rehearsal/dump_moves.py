@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regauge.migrate import AskStack, Serving, Workload, assess, device_matcher, find_workloads, to_claim
+from regauge.migrate import (
+    TEMPLATE_PATHS,
+    AskStack,
+    Serving,
+    Workload,
+    assess,
+    device_matcher,
+    find_workloads,
+    to_claim,
+)
 from regauge.model import Rules, Snapshot
 from regauge.model.core import Pod
 from regauge.rehearsal.dump_plan import claimed_devices
@@ -17,6 +26,8 @@ GONE_WITHIN_S = 120.0
 RUNNING_WITHIN_S = 120.0
 # The less a workload can lose, the earlier it goes.
 RISK_BY_KIND = {"Deployment": 0, "Job": 1, "ReplicaSet": 1, "Pod": 2, "StatefulSet": 3, "DaemonSet": 4}
+# Kinds of other operators have no controller in a rehearsal.
+_RUNNING_KINDS = frozenset(kind.kind for kind in TEMPLATE_PATHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +48,7 @@ def choose_moves(snapshot: Snapshot, rules: Rules) -> tuple[tuple[Move, ...], tu
     moves, unmoved = [], []
     for name in sorted({row.asks_for for row in found.rows if row.stack is not AskStack.CLAIM}):
         rows = [row for row in found.rows if row.asks_for == name and row.stack is not AskStack.CLAIM]
-        ready = [row for row in rows if row.ready]
+        ready = [row for row in rows if row.ready and row.kind in _RUNNING_KINDS]
         serving = servings[name]
         if not ready or serving.device_class is None or not serving.devices:
             unmoved.append(f"{name}: no workload can move: {serving.why or rows[0].needs[0]}")

@@ -6,12 +6,23 @@ import itertools
 from typing import Any
 
 import pytest
+import yaml
 from tests.support import shared
-from tests.unit.migrate.building import GPU, PRODUCT, container, deployment, document, documents, pod_spec
+from tests.unit.migrate.building import (
+    GPU,
+    PRODUCT,
+    container,
+    converted,
+    deployment,
+    document,
+    documents,
+    ground,
+    pod_spec,
+)
 
 from regauge.collect import load_estate
 from regauge.features import rules
-from regauge.migrate import Assessment, Verdict, assess, decide, device_matcher, trigger_rules, verdict_rules
+from regauge.migrate import AskStack, Assessment, Verdict, assess, decide, device_matcher, trigger_rules, verdict_rules
 from regauge.migrate.triggers import DETECTORS
 from regauge.model import Object, Snapshot
 
@@ -247,3 +258,20 @@ def test_workloads_with_several_templates_are_told_apart() -> None:
     }
     rows = judged([ray]).rows
     assert [(row.kind, row.part, row.count) for row in rows] == [("RayCluster", "big", 2), ("RayCluster", "small", 2)]
+
+
+@pytest.mark.row(22)
+def test_what_becomes_of_the_manifest_is_counted() -> None:
+    own = deployment(pod_spec(container(limits={AMD: 1})))
+    (row,) = judged([own]).rows
+    assert row.growth is not None
+    assert "does not exist here" in row.growth.refused[0]
+    estate = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu.amd.com}\n"
+    on = rules("1.36")
+    snapshot = Snapshot.of([*documents(estate), document(own)])
+    (row,) = assess(snapshot, on, device_matcher(on)).rows
+    assert row.growth is not None
+    before = len(yaml.safe_dump(own).splitlines())
+    (item,) = converted([own], AskStack.CLAIM, ground(estate)).items
+    after = sum(len(yaml.safe_dump(each, width=10**6).splitlines()) for each in (*item.before, item.object))
+    assert (row.growth.lines, row.growth.lines_by_claim, row.growth.objects_more) == (before, after, 1)
