@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import shared
+from tests.support import ROOT, shared
+from tests.unit.test_docs import fields
 from typer.testing import CliRunner
 
 from regauge.cli.app import app
@@ -319,3 +321,54 @@ def test_a_claim_template_is_explained_as_a_claim_from_it() -> None:
     )
     code, out, _ = run("claim", "c", "--from", "-", given=template)
     assert code == 0 and "d/n1/a" in out
+
+
+# -- the page
+
+
+def told_fields(heading: str) -> tuple[set[str], frozenset[str]]:
+    """The fields in the table below a heading of the page, and those of them that are mappings with free keys."""
+    below = (ROOT / "docs" / "explain.md").read_text().split(f"## {heading} as JSON\n")[1]
+    rows = re.findall(r"^\| `([\w.\[\]]+)` \| ([\w ,]+) \|", below.split("|---|---|---|\n")[1].split("\n\n")[0], re.M)
+    names = {name for name, _ in rows}
+    free = {name for name, kind in rows if kind == "mapping" and not any(one.startswith(f"{name}.") for one in names)}
+    return names, frozenset(free)
+
+
+def below(found: set[str], prefix: str) -> set[str]:
+    return {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
+
+
+def test_fields_of_an_explanation_are_those_of_its_page() -> None:
+    of_pod, of_claim, of_node = (
+        told_fields(one) for one in ("A pod's answer", "A claim's answer", "A node's explanation")
+    )
+    opaque = of_claim[1] | {f"claims[].{one}" for one in of_claim[1]}
+    opaque |= {f"{prefix}{one}" for one in of_node[1] for prefix in ("nodes[].", "nodes[].devices.")}
+    pods: set[str] = set()
+    for pod in ("dra-stuck-5f878d9-sgqk2", "pending-big-fc8b7fc77-ckkp6", "dra-gpu-nic-98rw9"):
+        pods |= fields(json.loads(run("pod", pod, "--from", estate(), "-o", "json")[1]), opaque)
+    assert {one for one in pods if not one.startswith(("claims[].", "nodes[].devices."))} == of_pod[0]
+    assert below(pods, "claims[].") <= of_claim[0] and below(pods, "nodes[].devices.") <= of_node[0]
+    claims: set[str] = set()
+    for case, claim in (
+        ("03", "one"),
+        ("05", "same-rail"),
+        ("10", "typo"),
+        ("11", "want-32"),
+        ("13", "held"),
+        ("02", "all-plain"),
+    ):
+        claims |= fields(answer(case, claim), opaque)
+    assert {one for one in claims if not one.startswith("nodes[].")} == of_claim[0]
+    assert below(claims, "nodes[].") == of_node[0]
+
+
+def test_fields_of_a_forecast_are_those_of_its_page() -> None:
+    told, opaque = told_fields("A forecast")
+    arguments = ["--from", estate(), "--drain", "canary-0", "--fits", "deployment/team-research/dra-pilot"]
+    result = RUNNER.invoke(app, ["whatif", *arguments, "-o", "json"])
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["schema"] == "regauge.whatif/v1"
+    assert fields(document, opaque) == told
