@@ -72,7 +72,7 @@ class Place:
 
     @contextlib.contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """The program in a session of its own; killed at the end if it still runs."""
+        """The program in a process group of its own; killed at the end if it still runs."""
         with subprocess.Popen(
             self.command(*arguments),
             env=self.environment,

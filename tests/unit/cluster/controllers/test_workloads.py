@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.unit.cluster.controllers.manifests import job, template, workload
 
 from regauge.kube import NotFound
 from regauge.model import Kind
@@ -25,20 +26,6 @@ from regauge.model.kinds import (
 )
 
 Cluster = Callable[..., Any]
-
-
-def template(image: str = "registry.example.com/app:1", **spec: Any) -> dict[str, Any]:
-    containers = [{"name": "main", "image": image}]
-    return {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": containers, **spec}}
-
-
-def workload(name: str, **spec: Any) -> dict[str, Any]:
-    chosen = {"selector": {"matchLabels": {"app": "x"}}, "template": template()}
-    return {"metadata": {"name": name}, "spec": {**chosen, **spec}}
-
-
-def job(name: str, **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"template": template(restartPolicy="Never"), **spec}}
 
 
 def told(object_: Any, type_: str) -> tuple[str, str]:
