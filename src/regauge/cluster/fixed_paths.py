@@ -9,6 +9,8 @@ from regauge.cluster.api import Api
 from regauge.cluster.bodies import read_body
 from regauge.cluster.exchange import Answer, Request, unknown_path
 
+_PROTOBUF_SPEC = "proto-openapi.spec.v2"
+
 
 def fixed_answer(api: Api, request: Request) -> Answer | None:
     """Paths that are not about objects."""
@@ -21,6 +23,11 @@ def fixed_answer(api: Api, request: Request) -> Answer | None:
             return Answer(200, "ok")
         case ["api" | "apis"] if discovery.wanted(request.accept):
             return Answer(200, discovery.groups(store, core=parts == ["api"]))
+        case ["openapi", "v2"] if _PROTOBUF_SPEC in request.accept:
+            # Clients in Go look here for kinds that version 3 does not have, and are content with an empty document.
+            return Answer(200, b"")
+        case ["openapi", "v2"]:
+            return Answer(200, openapi.document_v2(api.state.schemas))
         case ["openapi", "v3"]:
             return Answer(200, openapi.index(store, api.state.schemas))
         case ["openapi", "v3", *rest]:
@@ -54,7 +61,8 @@ def _openapi(api: Api, name: str) -> Answer:
 def _review(api: Api, request: Request, group: str, plural: str) -> Answer:
     body = read_body(request.body, request.content_type)
     user = request.user or User(request.actor, (MASTERS,))
-    return Answer(201, reviewed(api.state.store, user, group, plural, body if isinstance(body, dict) else {}))
+    found = reviewed(api.state.store, user, group, plural, body if isinstance(body, dict) else {})
+    return Answer(201, {**found, "metadata": {"creationTimestamp": api.state.now()}})
 
 
 def _version(api: Api) -> dict[str, str]:

@@ -9,12 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from regauge.base import canonical_json
 from regauge.cluster.fieldsets import Fields, Path, fields_of, from_paths, leaves, lookup, merged, shown, without
 from regauge.cluster.refusals import failure
 from regauge.cluster.schemas import EMPTY, Schema, Schemas
 from regauge.kube import Conflict
 from regauge.model import Kind, Object
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_KUBECTL = "kubectl"
 _NOT_MANAGED = frozenset({"apiVersion", "kind"})
 _METADATA_NOT_MANAGED = frozenset(
     {
@@ -95,6 +100,8 @@ class FieldManagement:
             if not _is(entry, manager, "Apply")
             for path in sorted(set(leaves(entry["fieldsV1"])) & differing)
         ]
+        if manager.name == _KUBECTL:
+            conflicts = [(entry, path) for entry, path in conflicts if not self._applied_before(schema, live, path)]
         if conflicts and not force:
             raise _conflict(conflicts)
         mine = next((entry for entry in entries if _is(entry, manager, "Apply")), None)
@@ -108,7 +115,19 @@ class FieldManagement:
         fields = from_paths(asked)
         same = mine is not None and mine["fieldsV1"] == fields
         entry = mine if mine is not None and same else _entry(kind, manager, "Apply", fields, now)
+        if manager.name == _KUBECTL and LAST_APPLIED in (live["metadata"].get("annotations") or {}):
+            new = _remembering(new, wanted)
         return _with(new, [*(item for item in others if item["fieldsV1"]), entry])
+
+    def _applied_before(self, schema: Schema, live: Object, path: Path) -> bool:
+        """Whether a field is as the last client-side apply left it: kubectl may take it over."""
+        text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+        try:
+            last = msgspec.json.decode(text) if text else None
+        except msgspec.DecodeError:
+            return False
+        there, value = lookup(self._schemas, schema, last, path)
+        return there and value == lookup(self._schemas, schema, live, path)[1]
 
     def _needed(self, path: Path, asked: set[Path], kept: set[Path]) -> bool:
         """Whether somebody still owns something below."""
@@ -128,6 +147,14 @@ class FieldManagement:
         if was and isinstance(before, dict) and isinstance(after, dict) and path and path[-1].startswith("k:"):
             return False  # a member of a list: its fields are looked at one by one
         return not was or before != after
+
+
+def _remembering(new: Object, wanted: Object) -> Object:
+    """With the annotation of client-side apply kept up to date, so that it can be gone back to."""
+    metadata = {key: value for key, value in wanted["metadata"].items() if key != "managedFields"}
+    text = canonical_json({**wanted, "metadata": metadata}).decode() + "\n"
+    annotations = {**(new["metadata"].get("annotations") or {}), LAST_APPLIED: text}
+    return {**new, "metadata": {**new["metadata"], "annotations": annotations}}
 
 
 def _entries(object_: Object) -> list[dict[str, Any]]:

@@ -6,10 +6,11 @@ Source: kube-openapi pkg/handler3 of 1.36.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from regauge.base import canonical_json
+import msgspec
+
 from regauge.cluster import serving
 from regauge.cluster.schemas import Schemas
 from regauge.cluster.store import Store
@@ -122,10 +123,17 @@ def _converted(value: Any) -> Any:
         if key == "type" and isinstance(item, list):
             result["type"] = next(name for name in item if name != "null")
         elif key == "properties" and isinstance(item, dict):
-            result[key] = {name: _converted(member) for name, member in item.items()}
-        elif key != "enum":
+            result[key] = {name: _member(name, member) for name, member in item.items()}
+        else:
             result[key] = _converted(item)
     return result
+
+
+def _member(name: str, value: Any) -> Any:
+    """A field; what a root says of its own version and kind is no list of choices."""
+    if name in ("apiVersion", "kind") and isinstance(value, dict):
+        value = {key: item for key, item in value.items() if key != "enum"}
+    return _converted(value)
 
 
 def _custom_name(kind: Kind) -> str:
@@ -182,5 +190,9 @@ def _operation(kind: Kind, name: str, method: str, action: str) -> dict[str, Any
     return operation
 
 
-def etag(value: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(value)).hexdigest().upper()
+def document_v2(schemas: Schemas) -> dict[str, Any]:
+    """The older form, for clients that ask for it as JSON: the schemas without the paths."""
+    text = msgspec.json.encode({name: _converted(schema) for name, schema in schemas.definitions.items()})
+    definitions = msgspec.json.decode(text.replace(_COMPONENT.encode(), b"#/definitions/"))
+    info = {"title": "Kubernetes", "version": "unversioned"}
+    return {"swagger": "2.0", "info": info, "paths": {}, "definitions": definitions}

@@ -22,7 +22,7 @@ from regauge.cluster.fixed_paths import fixed_answer
 from regauge.cluster.managers import Manager
 from regauge.cluster.patches import patched
 from regauge.cluster.podwrites import check_eviction_name
-from regauge.cluster.refusals import FieldError, bad_request, failure, internal_error, invalid_object
+from regauge.cluster.refusals import FieldError, bad_request, failure, internal_error, invalid, invalid_object
 from regauge.cluster.registry import known
 from regauge.cluster.selecting import matcher
 from regauge.cluster.subresources import SCALE, scale_of, scaled
@@ -189,15 +189,28 @@ def _patch(api: Api, request: Request, target: Target) -> Answer:
     patch_type = _patch_type(request)
     if patch_type == "apply":
         return _apply(api, request, target)
+    body = read_json(request.body)
+    warnings = _unknown_after_patch(api, request, target, body, patch_type)
     changed = api.patch(
-        target.kind,
-        target.name,
-        read_json(request.body),
-        target.namespace,
-        patch_type=patch_type,
-        subresource=target.subresource,
+        target.kind, target.name, body, target.namespace, patch_type=patch_type, subresource=target.subresource
     )
-    return Answer(200, changed)
+    return Answer(200, changed, warnings)
+
+
+def _unknown_after_patch(
+    api: Api, request: Request, target: Target, body: Any, patch_type: PatchType
+) -> tuple[str, ...]:
+    """The unknown fields that a patch brings in, to be warned of. Raises `Invalid` when the caller wants it strict."""
+    how = request.query.get("fieldValidation") or "Warn"
+    live = None if how == "Ignore" else api.find(target.kind, target.name, target.namespace)
+    if live is None:
+        return ()
+    new = patched(live, body, patch_type)
+    unknown = unknown_fields(api.state.schemas, target.kind, new) if isinstance(new, dict) else []
+    if unknown and how == "Strict":
+        told = f"strict decoding error: {', '.join(unknown)}"
+        raise invalid_object(target.kind, target.name, [invalid("patch", request.body.decode(errors="replace"), told)])
+    return tuple(unknown)
 
 
 def _apply(api: Api, request: Request, target: Target) -> Answer:
@@ -245,7 +258,15 @@ def delete_options(request: Request) -> DeleteOptions:
     return DeleteOptions(uid, version, grace_s, policy)
 
 
+def _trying(api: Api, request: Request) -> Api:
+    """The API for a deletion: its options may say in the body that it is a dry run."""
+    body = read_body(request.body, request.content_type)
+    told = body.get("dryRun") if isinstance(body, dict) else None
+    return api.as_caller(request.actor, request.manager, dry_run=True) if told == ["All"] else api
+
+
 def _delete(api: Api, request: Request, target: Target) -> Answer:
+    api = _trying(api, request)
     last, gone = api.remove(target.kind, target.name, target.namespace, delete_options(request))
     if not gone or target.kind.plural in _ANSWERS_WITH_OBJECT:
         return Answer(200, last)
@@ -256,7 +277,7 @@ def _delete(api: Api, request: Request, target: Target) -> Answer:
 
 
 def _delete_collection(api: Api, request: Request, target: Target) -> Answer:
-    options = delete_options(request)
+    api, options = _trying(api, request), delete_options(request)
     selectors = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
     found = api.select(target.kind, target.namespace, *selectors)
     for item in found.items:

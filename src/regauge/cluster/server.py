@@ -100,6 +100,8 @@ async def _read(request: HttpRequest, guard: Guard | None) -> Request | Answer:
 def _respond(found: Answer, accept: str) -> Response:
     if isinstance(found.body, str):
         return PlainTextResponse(found.body, status_code=found.code)
+    if isinstance(found.body, bytes):
+        return Response(found.body, status_code=found.code, media_type="application/octet-stream")
     kind = found.body.get("kind") if isinstance(found.body, dict) else ""
     media = discovery.MEDIA_TYPE if kind == "APIGroupDiscoveryList" else "application/json"
     response = Response(msgspec.json.encode(found.body), status_code=found.code, media_type=media)

@@ -6,6 +6,7 @@ from typing import Any
 
 from regauge.cluster.registry import has_status
 from regauge.cluster.store import Store
+from regauge.cluster.subresources import SCALE, SCALED
 from regauge.model import KINDS, Kind, Object
 from regauge.model.kinds import CUSTOM_RESOURCE_DEFINITION, DEVICE_TAINT_RULE, NAMESPACE, POD
 
@@ -33,6 +34,11 @@ _SHORT_NAMES = {
     "statefulsets": ["sts"],
 }
 _NOT_SERVED = frozenset({(DEVICE_TAINT_RULE.group, DEVICE_TAINT_RULE.plural)})  # in 1.36 only before v1
+_ALL = frozenset(
+    {("", name) for name in ("pods", "replicationcontrollers", "services")}
+    | {("apps", name) for name in ("daemonsets", "deployments", "replicasets", "statefulsets")}
+    | {("batch", name) for name in ("cronjobs", "jobs")}
+)
 _SUBRESOURCES = {("", "pods"): (("binding", "Binding"), ("eviction", "Eviction"))}
 
 
@@ -109,12 +115,19 @@ def _resources(kind: Kind) -> list[dict[str, Any]]:
     }
     if kind.plural in _SHORT_NAMES:
         entry["shortNames"] = _SHORT_NAMES[kind.plural]
-    if kind == POD:
+    if (kind.group, kind.plural) in _ALL:
         entry["categories"] = ["all"]
+    elif kind == CUSTOM_RESOURCE_DEFINITION:
+        entry["categories"] = ["api-extensions"]
     under = {"singularName": "", "namespaced": kind.namespaced}
     found = [entry]
     for name, title in _SUBRESOURCES.get((kind.group, kind.plural), ()):
         found.append({**under, "name": f"{kind.plural}/{name}", "kind": title, "verbs": ["create"]})
+    if kind == POD:
+        found.append({**under, "name": "pods/log", "kind": kind.kind, "verbs": ["get"]})
+    if kind in SCALED:
+        target = {"group": SCALE.group, "version": SCALE.version, "kind": SCALE.kind}
+        found.append({**under, "name": f"{kind.plural}/scale", **target, "verbs": ["get", "patch", "update"]})
     if has_status(kind):
         found.append({**under, "name": f"{kind.plural}/status", "kind": kind.kind, "verbs": ["get", "patch", "update"]})
     return found
