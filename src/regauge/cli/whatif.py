@@ -11,8 +11,10 @@ from regauge.cli.output import Format, print_document, print_table, say, tell
 from regauge.cli.reading import From, read_estate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.collect import Estate
-    from regauge.scheduler import Change, Fitting, Place, Situation, WhatIf
+    from regauge.scheduler import Change, Fitting, Place, PoolUse, Situation, WhatIf
 
 SCHEMA = "regauge.whatif/v1"
 BAR = 24
@@ -162,26 +164,36 @@ def _count(one: Fitting) -> str:
 
 
 def _print_use(found: WhatIf) -> None:
-    rows = []
+    changed: list[tuple[str, str, str, str, str]] = []
+    same: list[tuple[str, str, str, str, str]] = []
     earlier = {(one.driver, one.pool): one for one in found.before.pools}
+    totals: dict[str, list[PoolUse]] = {}
     for pool in found.after.pools:
+        totals.setdefault(pool.driver, []).append(pool)
         old = earlier.get((pool.driver, pool.pool))
         was = "new" if old is None else "same" if old == pool else f"{old.free} free"
-        rows.append(
-            (f"{pool.driver}/{pool.pool}", bar(pool.used, pool.devices), str(pool.free), str(pool.tainted), was)
-        )
+        (same if old == pool else changed).append(_use_row(f"{pool.driver}/{pool.pool}", (pool,), was))
     counted = {one.resource: one for one in found.before.counted}
-    for resource in found.after.counted:
-        past = counted.get(resource.resource)
-        was = "new" if past is None else "same" if past == resource else f"{past.free} free"
-        chart = bar(resource.used, resource.devices)
-        rows.append((f"{resource.resource} (counted)", chart, str(resource.free), "-", was))
-    changed_first = sorted(rows, key=lambda row: row[4] == "same")
+    for item in found.after.counted:
+        past = counted.get(item.resource)
+        was = "new" if past is None else "same" if past == item else f"{past.free} free"
+        chart = bar(item.used, item.devices)
+        same.append((f"{item.resource} (counted)", chart, str(item.free), "-", was))
+    summed = [
+        _use_row(f"{driver}: {len(pools)} pools", pools, "") for driver, pools in totals.items() if len(pools) > 1
+    ]
+    rows = [*changed[:MOST_POOLS], *summed, *(same if len(same) <= MOST_POOLS else ())]
     if rows:
         tell()
-        print_table(("POOL", "USED", "FREE", "TAINTED", "BEFORE"), changed_first[:MOST_POOLS])
-        if len(rows) > MOST_POOLS:
-            tell(f"and {len(rows) - MOST_POOLS} more pools; -o json has them all")
+        print_table(("POOL", "USED", "FREE", "TAINTED", "BEFORE"), rows)
+    left = max(len(changed) - MOST_POOLS, 0) + (len(same) if len(same) > MOST_POOLS else 0)
+    if left:
+        tell(f"and {left} more; -o json has them all")
+
+
+def _use_row(name: str, pools: Sequence[PoolUse], was: str) -> tuple[str, str, str, str, str]:
+    used, devices = sum(one.used for one in pools), sum(one.devices for one in pools)
+    return name, bar(used, devices), str(devices - used), str(sum(one.tainted for one in pools)), was
 
 
 def bar(used: int, total: int) -> str:
