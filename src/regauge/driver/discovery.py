@@ -38,10 +38,15 @@ def understood(description: Description, file: str, kinds: Mapping[str, type[Dev
     return replace(description, settings=settings, chosen=chosen)
 
 
-async def found_by(kind: DeviceKind, description: Description, file: str) -> tuple[Device, ...]:
-    """What the kind finds, held to the same rules as what is described. Raises `InputError`, and what the kind raises."""
+async def found_by(
+    kind: DeviceKind, description: Description, file: str, known: tuple[Device, ...] = ()
+) -> tuple[Device, ...]:
+    """What the kind finds, held to the same rules as what is described; `known` was found before and is not checked again.
+
+    Raises `InputError`, and whatever the kind raises.
+    """
     found = await kind.discover(description)
-    if found is not description.devices:
+    if found is not description.devices and found != known:
         check_devices(replace(description, devices=found), file)
     return found
 

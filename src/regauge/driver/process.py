@@ -228,7 +228,7 @@ class Driver:
             await self._clock.sleep(DISCOVER_PERIOD_S)
             described = self._described
             try:
-                found = await found_by(self._kind, described, self._options.config)
+                found = await found_by(self._kind, described, self._options.config, self._found)
             except Exception as error:  # a kind's trouble must not end the driver: what was found stands
                 if str(error) != trouble:
                     trouble = str(error)
@@ -259,7 +259,7 @@ class Driver:
             check_host(description, self._options.host, self._options.config, known)
             _check_same(self._described, description, self._options.config)
             found = await found_by(self._kind, description, self._options.config)
-        except (InputError, OSError) as error:
+        except Exception as error:  # also what a kind raises: the description before is in use all the same
             self._tell(Notice("reload-refused", f"{error}; the description before stays", "error"))
             return
         self._described = description
@@ -290,7 +290,7 @@ class Driver:
         while True:
             seen = await self.claims.released.wait(seen)
             if self.fleet.retired:
-                await self._describe(self._described)
+                self._take(self._described, self._found)
             self._handover.described.set()
 
     async def _withdrawn(self, stack: Stack, name: str) -> None:
