@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regauge.migrate.labels import NotSelected, Selected, describes_devices, rule_of, to_selector
-from regauge.migrate.sites import Site
+from regauge.migrate.sites import Site, mapping_in
 from regauge.model import Object
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -175,7 +175,7 @@ def drop_lifted(site: Site, lifted: Lifted) -> None:
 def set_required(site: Site, required: Object | None) -> None:
     """Set or take out the required node affinity, and mappings that are empty without it."""
     if required is not None:
-        site.spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})[REQUIRED] = required
+        mapping_in(mapping_in(site.spec, "affinity"), "nodeAffinity")[REQUIRED] = required
         return
     affinity = _mapping(site.spec.get("affinity"))
     node_affinity = _mapping(affinity.get("nodeAffinity"))

@@ -15,9 +15,9 @@ from regauge.base import InputError
 from regauge.inventory import is_extended_resource
 from regauge.migrate.ground import Ground
 from regauge.migrate.move import counted, where_of
-from regauge.migrate.sites import Site, TemplatePath, sites_of
+from regauge.migrate.sites import Site, TemplatePath, pod_view, sites_of
 from regauge.migrate.workloads import AskStack
-from regauge.model import Document, Object
+from regauge.model import Document, Object, without_nulls
 from regauge.model.kinds import RESOURCE_CLAIM_TEMPLATE
 
 
@@ -92,7 +92,11 @@ class Work:
     notes: list[str] = field(default_factory=list)
 
     def sites(self, object_: Object) -> tuple[Site, ...]:
-        return sites_of(object_, self.options.paths)
+        """Its pod descriptions. Raises `InputError` that names the field for what no pod can have."""
+        found = sites_of(object_, self.options.paths)
+        for site in found:
+            pod_view(site)
+        return found
 
     def asked(self, site: Site) -> list[str]:
         """The extended resources that a pod description counts and this conversion is about, in order."""
@@ -106,7 +110,7 @@ def templates_of(documents: Iterable[Document], ground: Ground) -> dict[tuple[st
     estate = ground.snapshot.documents(RESOURCE_CLAIM_TEMPLATE) if ground.snapshot is not None else ()
     for document in (*estate, *documents):
         if document.known == RESOURCE_CLAIM_TEMPLATE:
-            found[document.namespace, document.name] = document.object
+            found[document.namespace, document.name] = without_nulls(document.object)
     return found
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from regauge.migrate.affinity import required_of, set_required
 from regauge.migrate.conversion import Converted, Fate, Refused, Work, owned
 from regauge.migrate.labels import from_selector
-from regauge.migrate.move import CLAIM_ENTRY, as_written, limits_for
+from regauge.migrate.move import CLAIM_ENTRY, as_written, limits_for, take_claim
 from regauge.migrate.names import partition_selectors
 from regauge.migrate.record import Record, record_of, restorable, restore
-from regauge.migrate.sites import Site, Slot
+from regauge.migrate.sites import Site, Slot, mapping_in
 from regauge.migrate.workloads import AskStack
 from regauge.model import Document, Object
 from regauge.model.resource import DEVICE_CLASS_PREFIX
@@ -75,7 +75,7 @@ def _convert_entry(document: Document, site: Site, entry: Object, work: Work) ->
     record = record_of(template)
     bridge = work.options.to is AskStack.BRIDGE
     if record is not None and not bridge and restorable(record, site, template) and entry.get("name") == CLAIM_ENTRY:
-        _drop_claim(site, str(entry["name"]))
+        take_claim(site, CLAIM_ENTRY)
         restore(record, site)
         return [f"as it was before its conversion (record on ResourceClaimTemplate {name})"]
     back = _read(template, site, str(entry.get("name")), record, work)
@@ -85,7 +85,7 @@ def _convert_entry(document: Document, site: Site, entry: Object, work: Work) ->
     _whole_claim_references(site, str(entry.get("name")), back.counts)
     limits_for(site, str(entry.get("name")), back.counts)
     if back.labels:
-        site.spec.setdefault("nodeSelector", {}).update(back.labels)
+        mapping_in(site.spec, "nodeSelector").update(back.labels)
     if back.expressions:
         required = required_of(site) or {"nodeSelectorTerms": [{}]}
         terms = [
@@ -94,23 +94,6 @@ def _convert_entry(document: Document, site: Site, entry: Object, work: Work) ->
         ]
         set_required(site, {**required, "nodeSelectorTerms": terms})
     return back.notes
-
-
-def _drop_claim(site: Site, entry: str) -> None:
-    limits_for(site, entry, _Nothing())
-    for slot in site.slots:
-        limits = (slot.holder.get(slot.field) or {}).get("limits")
-        if isinstance(limits, dict):
-            limits.pop("", None)
-            if not limits:
-                del slot.holder[slot.field]["limits"]
-
-
-class _Nothing(dict[str, tuple[str, int]]):
-    """Counts of a resource without a name, which is taken out again."""
-
-    def __missing__(self, _: str) -> tuple[str, int]:
-        return "", 0
 
 
 def _read(template: Object, site: Site, entry: str, record: Record | None, work: Work) -> _Back:
@@ -232,7 +215,7 @@ def _whole_claim_references(site: Site, entry: str, counts: Counts) -> None:
     """A container that refers to a claim as a whole refers to each of its requests."""
     if not site.refers:
         for slot in site.slots[:1]:
-            limits = slot.holder.setdefault(slot.field, {}).setdefault("limits", {})
+            limits = mapping_in(mapping_in(slot.holder, slot.field), "limits")
             limits.update({resource: str(count) for resource, count in counts.values()})
     for slot in site.slots:
         resources = slot.holder.get(slot.field) or {}

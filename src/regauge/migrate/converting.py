@@ -12,9 +12,18 @@ from regauge.migrate.convert_bridge import to_bridge
 from regauge.migrate.convert_claims import to_claims
 from regauge.migrate.convert_limits import to_counts
 from regauge.migrate.ground import Ground
+from regauge.migrate.sites import check_shape
 from regauge.migrate.workloads import AskStack
-from regauge.model import Document, Object, to_v1
-from regauge.model.kinds import RESOURCE_CLAIM_TEMPLATE
+from regauge.model import Document, Kind, Object, View, to_v1, view
+from regauge.model.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from regauge.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+
+_SHAPES: dict[Kind, type[View]] = {
+    DEVICE_CLASS: DeviceClass,
+    RESOURCE_CLAIM: ResourceClaim,
+    RESOURCE_CLAIM_TEMPLATE: ResourceClaimTemplate,
+    RESOURCE_SLICE: ResourceSlice,
+}
 
 
 def convert(documents: Sequence[Document], ground: Ground, options: ConvertOptions) -> Conversion:
@@ -45,7 +54,12 @@ def _newest(documents: Iterable[Document]) -> tuple[dict[int, Document], dict[in
     current, unread = {}, {}
     for document in documents:
         try:
-            current[id(document)] = Document(to_v1(document.object), document.where)
+            check_shape(document.object)
+            newest = Document(to_v1(document.object), document.where)
+            shape = _SHAPES.get(newest.known) if newest.known is not None else None
+            if shape is not None:
+                view(newest.object, shape)  # wrong types are told by their field before anything is read
+            current[id(document)] = newest
         except InputError as error:
             unread[id(document)] = told(document, error)
     return current, unread

@@ -28,7 +28,17 @@ from regauge.migrate.move import (
     counts_of,
     where_of,
 )
-from regauge.migrate.sites import Site, Slot, TemplatePath, own_copy, sites_of
+from regauge.migrate.sites import (
+    Site,
+    Slot,
+    TemplatePath,
+    check_shape,
+    list_in,
+    mapping_in,
+    own_copy,
+    pod_view,
+    sites_of,
+)
 from regauge.migrate.workloads import AskStack
 from regauge.model import Document, Object
 from regauge.model.resource import MAX_RESULTS_PER_CLAIM
@@ -89,7 +99,10 @@ def render(
     """A workload for the stack that its flavors choose. Raises `InputError` for what cannot be rendered."""
     work = _Rendering(document, ground, forced)
     object_: Object = own_copy(document.object)
+    check_shape(object_)
     sites = sites_of(object_, paths)
+    for site in sites:
+        pod_view(site)  # wrong types are told by their field before anything is read
     outer = _annotations(object_)
     wishes = [(site, list(_wishes(work, site, outer if len(sites) == 1 else {}, flavors))) for site in sites]
     asking = [(site, own) for site, own in wishes if own]
@@ -107,7 +120,7 @@ def render(
         name = claim_name(document.name, site.name if len(asking) > 1 else "")
         template = _render_site(work, site, own, name)
         made += [template] if template is not None else []
-    annotations = object_.setdefault("metadata", {}).setdefault("annotations", {})
+    annotations = mapping_in(mapping_in(object_, "metadata"), "annotations")
     annotations[RENDERED_ANNOTATION] = ",".join(dict.fromkeys(stack.value for stack in work.stacks))
     return Rendered(document, object_, tuple(made), True, tuple(work.why))
 
@@ -167,7 +180,7 @@ def _render_site(work: _Rendering, site: Site, wishes: list[Wish], name: str) ->
     if not claim.requests:
         return None
     check_entry_free(site, work.document)
-    site.spec.setdefault(site.claims_field, []).append({"name": CLAIM_ENTRY, "resourceClaimTemplateName": name})
+    list_in(site.spec, site.claims_field).append({"name": CLAIM_ENTRY, "resourceClaimTemplateName": name})
     return _template(work, name, claim)
 
 
@@ -200,8 +213,8 @@ def _ask_by_claim(work: _Rendering, site: Site, wish: Wish, claim: _Claim) -> No
         names.append(name)
         claim.requests.append(_request(work, name, request, wish))
         if site.refers:
-            resources = wish.slot.holder.setdefault(wish.slot.field, {})
-            resources.setdefault("claims", []).append({"name": CLAIM_ENTRY, "request": name})
+            resources = mapping_in(wish.slot.holder, wish.slot.field)
+            list_in(resources, "claims").append({"name": CLAIM_ENTRY, "request": name})
     claim.constraints += [{"matchAttribute": attribute, "requests": names} for attribute in form.match_attributes]
     _pod_part(work, site, form.node_selector, form.tolerations)
 
@@ -235,7 +248,7 @@ def _ask_by_count(work: _Rendering, site: Site, wish: Wish, stack: AskStack) -> 
         return
     if stack is AskStack.BRIDGE and not work.ground.rules.on(GATE):
         raise work.wrong("flavor", f"the gate {GATE} is off on {work.ground.rules.minor}", "choose another stack")
-    limits = wish.slot.holder.setdefault(wish.slot.field, {}).setdefault("limits", {})
+    limits = mapping_in(mapping_in(wish.slot.holder, wish.slot.field), "limits")
     for item in form.resources:
         limits[item.name] = str(item.count * wish.units)
     _pod_part(work, site, form.node_selector, form.tolerations)
@@ -251,11 +264,11 @@ def _pod_part(
 ) -> None:
     """What a flavor wants of the pod beside devices: merged, a contradiction is an error."""
     for key, value in node_selector.items():
-        present = site.spec.setdefault("nodeSelector", {}).setdefault(key, value)
+        present = mapping_in(site.spec, "nodeSelector").setdefault(key, value)
         if present != value:
             what = f"it is {present}, and the flavor wants {value}"
             raise work.wrong(f"spec.nodeSelector[{key}]", what, "leave it to the flavor")
     for toleration in tolerations:
-        present_all = site.spec.setdefault("tolerations", [])
+        present_all = list_in(site.spec, "tolerations")
         if toleration not in present_all:
             present_all.append(dict(toleration))

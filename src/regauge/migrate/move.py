@@ -14,7 +14,7 @@ from typing import Any
 
 from regauge.base import InputError, Where
 from regauge.inventory import whole
-from regauge.migrate.sites import Site, Slot, own_copy, paths_of, sites_of
+from regauge.migrate.sites import Site, Slot, list_in, mapping_in, own_copy, paths_of, sites_of
 from regauge.model import Document, Kind, Object
 from regauge.model.kinds import RESOURCE_CLAIM_TEMPLATE
 
@@ -196,7 +196,7 @@ def claim_for(site: Site, targets: Iterable[Target], name: str) -> tuple[list[Re
             _refer(site, slot, made.name)
         for resource in by_name:
             _drop_resource(slot, resource)
-    site.spec.setdefault(site.claims_field, []).append({"name": CLAIM_ENTRY, "resourceClaimTemplateName": name})
+    list_in(site.spec, site.claims_field).append({"name": CLAIM_ENTRY, "resourceClaimTemplateName": name})
     return requests, notes
 
 
@@ -215,10 +215,9 @@ def _request_name(slot: Slot, resource: str, mine: Mapping[str, int], taken: Ite
 
 
 def _refer(site: Site, slot: Slot, request: str) -> None:
-    if not site.refers:
-        return
-    resources = slot.holder.setdefault(slot.field, {})
-    resources.setdefault("claims", []).append({"name": CLAIM_ENTRY, "request": request})
+    if site.refers:
+        resources = mapping_in(slot.holder, slot.field)
+        list_in(resources, "claims").append({"name": CLAIM_ENTRY, "request": request})
 
 
 def _drop_resource(slot: Slot, resource_name: str) -> None:
@@ -250,15 +249,22 @@ def claim_template(
 
 def limits_for(site: Site, entry: str, counts: Mapping[str, tuple[str, int]]) -> None:
     """Change one pod description from the claim `entry` to counts: (resource name, count) of each request by its name."""
+    for slot, requests in take_claim(site, entry):
+        for request in requests:
+            resource, count = counts[request]
+            limits = mapping_in(mapping_in(slot.holder, slot.field), "limits")
+            limits[resource] = str(whole(limits.get(resource, 0)) + count)
+
+
+def take_claim(site: Site, entry: str) -> list[tuple[Slot, list[str]]]:
+    """Take a claim out of one pod description, and tell which requests of it each container referred to."""
+    found = []
     for slot in site.slots:
         resources = _mapping(slot.holder.get(slot.field))
-        claims = resources.get("claims") or ()
+        claims = resources.get("claims") or []
         mine = [claim for claim in claims if claim.get("name") == entry]
-        for claim in mine:
-            resource, count = counts[claim["request"]]
-            limits = resources.setdefault("limits", {})
-            limits[resource] = str(whole(limits.get(resource, 0)) + count)
         if mine:
+            found.append((slot, [str(claim["request"]) for claim in mine if claim.get("request")]))
             resources["claims"] = [claim for claim in claims if claim not in mine]
             if not resources["claims"]:
                 del resources["claims"]
@@ -266,3 +272,4 @@ def limits_for(site: Site, entry: str, counts: Mapping[str, tuple[str, int]]) ->
     site.spec[site.claims_field] = entries
     if not entries:
         del site.spec[site.claims_field]
+    return found

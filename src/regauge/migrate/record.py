@@ -14,7 +14,7 @@ import msgspec
 
 from regauge.base import canonical_json
 from regauge.migrate.affinity import Lifted, required_of, set_required
-from regauge.migrate.sites import Site
+from regauge.migrate.sites import Site, mapping_in
 from regauge.model import Object
 
 RECORD_ANNOTATION = "regauge.dev/converted-from"
@@ -94,15 +94,17 @@ def restorable(record: Record, site: Site, claim_template: Object) -> bool:
     """Whether claim and pod are as the conversion left them."""
     names = {slot.name for slot in site.slots}
     same_affinity = not record.affinity_changes or required_of(site) == record.left
-    return record.of == digest(claim_template) and same_affinity and set(record.resources) <= names
+    selector = site.spec.get("nodeSelector") or {}
+    same_labels = all(selector.get(key, value) == value for key, value in record.node_selector.items())
+    return record.of == digest(claim_template) and same_affinity and same_labels and set(record.resources) <= names
 
 
 def restore(record: Record, site: Site) -> None:
     """The pod description as it was: counts, node selector, required node affinity."""
     for slot in site.slots:
         for part, values in record.resources.get(slot.name, {}).items():
-            slot.holder.setdefault(slot.field, {}).setdefault(part, {}).update(values)
+            mapping_in(mapping_in(slot.holder, slot.field), part).update(values)
     if record.node_selector:
-        site.spec.setdefault("nodeSelector", {}).update(record.node_selector)
+        mapping_in(site.spec, "nodeSelector").update(record.node_selector)
     if record.affinity_changes:
         set_required(site, copy.deepcopy(record.required))

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from regauge.base import InputError, Where
-from regauge.model import Object, split_api_version, view
+from regauge.model import Object, ObjectMeta, View, split_api_version, view
 from regauge.model.core import PodTemplateSpec
 from regauge.model.kinds import (
     CRON_JOB,
@@ -181,7 +181,8 @@ def _site(path: TemplatePath, place: str, name: str, part: Object) -> Site | Non
 
 def _slots(spec: Object, members: Mapping[str, str]) -> Iterator[Slot]:
     for field in ("containers", "initContainers"):
-        for container in spec.get(field) or ():
+        listed = spec.get(field)
+        for container in listed if isinstance(listed, list) else ():
             if isinstance(container, dict):
                 init = field == "initContainers"
                 sidecar = init and container.get("restartPolicy") == "Always"
@@ -192,11 +193,36 @@ def _slots(spec: Object, members: Mapping[str, str]) -> Iterator[Slot]:
             yield Slot(str(container.get("name") or default), container)
 
 
+def mapping_in(holder: Object, key: str) -> Object:
+    """The mapping under a key, made where there is none (or null, which counts as absent)."""
+    if not isinstance(holder.get(key), dict):
+        holder[key] = {}
+    found: Object = holder[key]
+    return found
+
+
+def list_in(holder: Object, key: str) -> list[Any]:
+    """The list under a key, made where there is none (or null, which counts as absent)."""
+    if not isinstance(holder.get(key), list):
+        holder[key] = []
+    found: list[Any] = holder[key]
+    return found
+
+
 def own_copy(value: Any) -> Any:
     """A copy of a JSON value in which no part stands in two places, as it may after YAML anchors."""
     if isinstance(value, dict):
         return {key: own_copy(item) for key, item in value.items()}
     return [own_copy(item) for item in value] if isinstance(value, list) else value
+
+
+class _Named(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+def check_shape(object_: Object) -> None:
+    """Raises `InputError` that names the field where the metadata of an object are none."""
+    view({"metadata": object_.get("metadata")}, _Named)
 
 
 def pod_view(site: Site) -> PodTemplateSpec:
