@@ -16,6 +16,7 @@ from regauge.cluster.patches import patched
 from regauge.cluster.refusals import (
     already_exists,
     bad_request,
+    conflict,
     failure,
     forbidden,
     internal_error,
@@ -234,6 +235,12 @@ class Api:
         sent = self._incoming(kind, wanted, namespace)
         sent["metadata"]["name"] = name
         sent = canonical_quantities(kind, decoded(kind, sent).object)
+        uid = sent["metadata"].pop("uid", None)
+        if uid and (live is None or live["metadata"]["uid"] != uid):
+            found = (
+                "no existing object was found" if live is None else f"the existing object is {live['metadata']['uid']}"
+            )
+            raise conflict(kind, name, f"uid mismatch: the provided object specified uid {uid}, and {found}")
         version = sent["metadata"].pop("resourceVersion", None)
         if version and (live is None or live["metadata"]["resourceVersion"] != version):
             raise modified(kind, name) if live is not None else not_found(kind, name)

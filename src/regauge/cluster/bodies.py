@@ -18,6 +18,8 @@ from regauge.model import Kind, Object
 from regauge.model.manifest_yaml import read_yaml
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
+_JSON = ("application/json", "text/json")
+_READ = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _YAML = ("application/yaml", "application/x-yaml", "application/apply-patch+yaml")
 
 
@@ -28,6 +30,9 @@ def read_body(data: bytes, content_type: str = "") -> Any:
         _check_size(data)
         return protobuf.read_protobuf(data) if data else None
     if media not in _YAML:
+        if media and media not in _JSON and not media.endswith("+json"):
+            message = f"the body of the request was in an unknown format - accepted media types include: {_READ}"
+            raise ApiError(415, "UnsupportedMediaType", message, failure(415, "UnsupportedMediaType", message, {}))
         return read_json(data)
     _check_size(data)
     try:

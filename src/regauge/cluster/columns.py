@@ -155,7 +155,7 @@ _EVENT = (
         "First Seen", lambda item, now: cells.age(item.get("firstTimestamp") or item.get("eventTime"), now), wide=True
     ),
     Column("Count", field("count", 1), wide=True),
-    Column("Name", field("metadata.name"), wide=True),
+    Column("Name", field("metadata.name"), wide=True, format="name"),
 )
 _COUNTED_SETS = (
     NAME,

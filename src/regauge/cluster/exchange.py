@@ -87,7 +87,7 @@ def _split(parts: list[str], at: int) -> tuple[str, list[str]]:
 
 def _has(kind: Kind, subresource: str) -> bool:
     match subresource:
-        case "log":
+        case "log" | "exec" | "attach" | "portforward" | "ephemeralcontainers" | "resize":
             return kind == POD
         case "scale":
             return kind in SCALED

@@ -8,6 +8,7 @@ from regauge.cluster.access.reviews import REVIEWS, reviewed
 from regauge.cluster.api import Api
 from regauge.cluster.bodies import read_body
 from regauge.cluster.exchange import Answer, Request, unknown_path
+from regauge.cluster.refusals import failure
 
 _PROTOBUF_SPEC = "proto-openapi.spec.v2"
 
@@ -17,6 +18,9 @@ def fixed_answer(api: Api, request: Request) -> Answer | None:
     parts = request.path.strip("/").split("/")
     store = api.state.store
     match parts:
+        case ["version" | "healthz" | "livez" | "readyz"] if request.method not in ("GET", "HEAD"):
+            message = "the server does not allow this method on the requested resource"
+            return Answer(405, failure(405, "MethodNotAllowed", message, {}))
         case ["version"]:
             return Answer(200, _version(api))
         case ["healthz" | "livez" | "readyz"]:

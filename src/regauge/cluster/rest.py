@@ -22,7 +22,15 @@ from regauge.cluster.fixed_paths import fixed_answer
 from regauge.cluster.managers import Manager
 from regauge.cluster.patches import patched
 from regauge.cluster.podwrites import check_eviction_name
-from regauge.cluster.refusals import FieldError, bad_request, failure, internal_error, invalid, invalid_object
+from regauge.cluster.refusals import (
+    FieldError,
+    bad_request,
+    failure,
+    internal_error,
+    invalid,
+    invalid_object,
+    unsupported,
+)
 from regauge.cluster.registry import known
 from regauge.cluster.selecting import matcher
 from regauge.cluster.subresources import SCALE, scale_of, scaled
@@ -33,6 +41,7 @@ from regauge.model.kinds import NAMESPACE
 
 __all__ = ["Answer", "Request", "answer", "authorize", "find_target", "no_watch_on_one"]
 
+_UNSUPPORTED = ("attach", "ephemeralcontainers", "exec", "portforward", "resize")
 _PATCH_OPTIONS = Kind("meta.k8s.io", "v1", "PatchOptions", "patchoptions")
 _PATCH_TYPES: dict[str, PatchType] = {
     "application/merge-patch+json": "merge",
@@ -98,14 +107,16 @@ def authorize(api: Api, request: Request) -> None:
 
 def _dry_run(value: str | None) -> bool:
     if value not in (None, "", "All"):
-        text = f'Unsupported value: "{value}": supported values: "All"'
-        message = f'CreateOptions.meta.k8s.io "" is invalid: dryRun: Invalid value: ["{value}"]: {text}'
+        text = f'Unsupported value: ["{value}"]: supported values: "All"'
+        message = f'CreateOptions.meta.k8s.io "" is invalid: dryRun: {text}'
         raise ApiError(422, "Invalid", message, failure(422, "Invalid", message))
     return value == "All"
 
 
 def _dispatch(api: Api, request: Request, target: Target) -> Answer:
     one = bool(target.name)
+    if target.subresource in _UNSUPPORTED:
+        raise unsupported(f"{target.subresource} of a pod")
     if target.subresource == "scale":
         return _scale(api, request, target)
     match request.method, one:
@@ -161,6 +172,11 @@ def _create(api: Api, request: Request, target: Target) -> Answer:
         return Answer(201, api.create(target.kind, body, target.namespace, subresource=target.subresource))
     if target.kind.namespaced and not target.namespace:
         return _not_allowed()
+    if not request.body.strip():
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {target.kind.kind}): "
+            "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"
+        )
     body, warnings = _document(api, request, target.kind)
     return Answer(201, api.create(target.kind, body, target.namespace), warnings)
 
@@ -223,8 +239,9 @@ def _apply(api: Api, request: Request, target: Target) -> Answer:
         group, _, version = str((body or {}).get("apiVersion") or "").rpartition("/")
         told = f"{group}/{version}, Kind={(body or {}).get('kind') or ''}"
         raise bad_request(f"invalid object type: {told}")
-    body, warnings = _document(api, request, target.kind)
+    body = checked_kind(body, target.kind)
     metadata = body.get("metadata") or {}
+    _check_declared(api, target, body)
     if metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
     if metadata.get("name") not in (None, "", target.name):
@@ -234,7 +251,22 @@ def _apply(api: Api, request: Request, target: Target) -> Answer:
     force = request.query.get("force") in ("true", "1", "True")
     manager = Manager(name, target.subresource)
     found, new = api.apply(target.kind, target.name, body, target.namespace, manager, force=force)
-    return Answer(201 if new else 200, found, warnings)
+    return Answer(201 if new else 200, found)
+
+
+def _check_declared(api: Api, target: Target, body: Object) -> None:
+    """An apply of fields that nobody knows is refused, whatever fieldValidation says."""
+    unknown = unknown_fields(api.state.schemas, target.kind, body)
+    if unknown:
+        path = unknown[0].removeprefix('unknown field "').removesuffix('"')
+        name = (body.get("metadata") or {}).get("name", "")
+        title = f"({target.namespace}/{name}; {_with_slash(target.kind)}, Kind={target.kind.kind})"
+        message = f"failed to create typed patch object {title}: .{path}: field not declared in schema"
+        raise ApiError(500, "", message, failure(500, "", message))
+
+
+def _with_slash(kind: Kind) -> str:
+    return f"{kind.group}/{kind.version}"
 
 
 def delete_options(request: Request) -> DeleteOptions:

@@ -78,5 +78,7 @@ def is_set(schema: Schema) -> bool:
 
 
 def is_atomic(schema: Schema) -> bool:
-    """Whether a mapping is one value as a whole."""
-    return schema.get("x-kubernetes-map-type") == "atomic"
+    """Whether a mapping is one value as a whole: said so, or an object of a built-in kind that says nothing of its fields."""
+    if schema.get("x-kubernetes-map-type") == "atomic":
+        return True
+    return "type" in schema and "properties" not in schema and "additionalProperties" not in schema

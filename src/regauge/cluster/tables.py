@@ -69,9 +69,13 @@ def represented(store: Store, kind: Kind, found: Object, as_: As, version: str, 
             "items": [_metadata_only(item, version) for item in items],
         }
     if items is not None:
-        message = f"you requested {as_}, but the requested object is a list (*{kind.kind}List)"
+        message = f"you requested {as_}, but the requested object is a list (*{_go_package(kind)}.{kind.kind}List)"
         raise ApiError(406, "NotAcceptable", message, failure(406, "NotAcceptable", message))
     return _metadata_only(found, version)
+
+
+def _go_package(kind: Kind) -> str:
+    return kind.group.partition(".")[0] or "core"
 
 
 def _list_metadata(found: Object) -> Object:

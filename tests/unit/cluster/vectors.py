@@ -60,7 +60,16 @@ def send(api: Api, call: dict[str, Any]) -> Answer:
     else:
         body = json.dumps(call["body"], separators=(",", ":")).encode() if call.get("body") is not None else b""
     query = {key: str(value) for key, value in (call.get("query") or {}).items()}
-    return answer(api, Request(call["method"], call["path"], query, call.get("contentType") or "", body))
+    request = Request(
+        call["method"],
+        call["path"],
+        query,
+        call.get("contentType") or "",
+        body,
+        manager=query.get("fieldManager") or "unknown",
+        accept=call.get("accept") or "",
+    )
+    return answer(api, request)
 
 
 def clean(api: Api, before: set[tuple[str, str, str]]) -> None:

@@ -18,11 +18,20 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 
 
+def _service(spec: dict[str, Any]) -> dict[str, Any]:
+    """No address is given out: the cluster has no network."""
+    told = _filled(spec, {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"})
+    ports = [_filled({"targetPort": item.get("port"), **item}, {"protocol": "TCP"}) for item in spec.get("ports") or []]
+    return {**told, **({"ports": ports} if ports else {})}
+
+
 def defaulted(kind: Kind, object_: Object, now: str) -> Object:
     """A copy of a new or changed object with its defaults filled in. Nulls count as absent; `now` dates new taints."""
     new = with_defaults(object_)
     if kind.plural == "priorityclasses":
         return _filled({**new, "value": new.get("value") or 0}, {"preemptionPolicy": "PreemptLowerPriority"})
+    if kind.plural == "secrets":
+        return {**new, "type": new.get("type") or "Opaque"}
     if kind.plural == "nodes" and isinstance(new.get("status"), dict) and new["status"].get("capacity"):
         return {**new, "status": _filled(new["status"], {"allocatable": new["status"]["capacity"]})}
     spec = new.get("spec")
@@ -42,6 +51,8 @@ def defaulted(kind: Kind, object_: Object, now: str) -> Object:
         return {**new, "spec": spec}
     if kind.plural == "cronjobs":
         return {**new, "spec": _cron_job(spec)}
+    if (kind.group, kind.plural) == ("", "services"):
+        return {**new, "spec": _service(spec)}
     if kind.plural == "limitranges":
         return {**new, "spec": range_defaults(spec)}
     return new
