@@ -19,6 +19,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write golden files anew; read the difference afterwards")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long runs are only for who asks for them with -m, as `make soak` does."""
+    if config.getoption("markexpr"):
+        return
+    long = [item for item in items if item.get_closest_marker("soak")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
 @pytest.fixture
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be written anew."""

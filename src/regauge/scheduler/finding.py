@@ -46,6 +46,8 @@ def near(name: str, known: Sequence[str], what: str) -> str:
     """What may have been meant, as advice: close names, or else the first of all names."""
     short = {one.rpartition("/")[2]: one for one in reversed(known)}
     close = [short[one] for one in get_close_matches(name, short, n=_MOST_NAMED, cutoff=0.5)]
+    if "/" in name:
+        close += [one for one in get_close_matches(name, known, n=_MOST_NAMED, cutoff=0.8) if one not in close]
     close += [full for last, full in short.items() if name and name in last and full not in close]
     if close:
         return f"did you mean {' or '.join(close[:_MOST_NAMED])}?"

@@ -223,7 +223,7 @@ def test_another_version_gives_another_answer() -> None:
         (AddNodes("n2"), "did you mean n1?"),
         (AddNodes("n1", 0), "add between 1 and"),
         (Drain("m1"), "did you mean n1?"),
-        (TaintDevice(DeviceId("d", "n1", "c")), "known: d/n1/a, d/n1/b"),
+        (TaintDevice(DeviceId("d", "n1", "c")), "did you mean d/n1/"),
         (TaintDevice(DeviceId("d", "n1", "a"), "Sometimes"), "NoSchedule, NoExecute"),
         (Delete(ObjectName("Pod", "", "x")), "there are no Pods at all"),
         (Replicas(ObjectName("Node", "", "n1"), 2), "unsupported: replicas of this kind"),
