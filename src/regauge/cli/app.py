@@ -21,6 +21,7 @@ from regauge.cli import (
     flavor,
     rehearse,
     up,
+    verify,
     version,
     whatif,
 )
@@ -34,6 +35,7 @@ Start here:
   regauge assess                  what your current cluster would need to move (reads only)
   regauge rehearse DIR            the same rehearsal with a dump of your cluster
   regauge up                      a cluster in one process, for kubectl
+  regauge verify failures         what a cluster does when its parts fail
   regauge examples                more to try
 
 INPUT is a directory or file of `kubectl get -o yaml|json` output, or - for standard input. Without it, verbs that read
@@ -58,6 +60,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("features", features.command),
     ("conformance", conformance.command),
     ("examples", examples.command),
+    ("verify", verify.command),
     ("version", version.command),
 )
 for _name, _command in _VERBS:

@@ -25,6 +25,11 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge cdi list", "the CDI devices of this node: which file defines each, who wrote it, what is in conflict"),
     ("regauge cdi audit --root /host", "what is wrong with a node's CDI, why, and what to do"),
     ("regauge conformance allocator cases.jsonl", "the reference allocator's own cases, answered in its own format"),
+    ("regauge verify lifecycle", "eight questions about the life of a device, answered by who wrote what when"),
+    (
+        "regauge verify crowd --explore 50 --seed 7",
+        "twenty pods under random faults; a failure tells its smallest schedule",
+    ),
     ("regauge --install-completion", "completion for your shell"),
 )
 

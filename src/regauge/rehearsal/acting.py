@@ -125,6 +125,8 @@ class Actor:
     # -- devices and specs
 
     def _sick(self, node: RehearsedNode, fault: Fault) -> None:
+        if (node.name, fault.device) in self._taken_out:
+            return  # what is not there cannot get worse
         device = self._described(node, fault.device)
         path = device.get("healthFile")
         if not path:
@@ -133,6 +135,8 @@ class Actor:
         node.machine.files.write(str(path), b"the rehearsal says that this device is broken\n")
 
     def _vanish(self, node: RehearsedNode, fault: Fault) -> None:
+        if (node.name, fault.device) in self._taken_out:
+            return
         device = self._described(node, fault.device)
         document = self._description(node)
         document["devices"] = [one for one in document["devices"] if one["name"] != fault.device]
@@ -148,6 +152,15 @@ class Actor:
         path = self._described(node, fault.device).get("healthFile")
         if path:
             node.machine.files.remove(str(path))
+
+    def restore_devices(self) -> None:
+        """All devices are there and well again."""
+        for name, device in tuple(self._taken_out):
+            self._back(self._world.nodes[name], Fault(What.DEVICE_BACK, name, device))
+        for node in self._world.nodes.values():
+            for one in self._description(node)["devices"] if node.machine.files.exists(self._config(node)) else ():
+                if one.get("healthFile"):
+                    node.machine.files.remove(str(one["healthFile"]))
 
     def _config(self, node: RehearsedNode) -> str:
         return f"{node.kubelet_dir}/devices.yaml"
@@ -177,7 +190,7 @@ class Actor:
             elif fault.what is What.SPEC_UNREADABLE:
                 files.write(path, b"\x00 this is no CDI spec\n")
             else:
-                files.write(path, files.read(path).replace(b'"claim-', b'"stale-'))
+                files.write(path, files.read(path).replace(b"claim-", b"stale-"))
 
     # -- the store
 

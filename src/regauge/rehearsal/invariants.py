@@ -7,7 +7,7 @@ containers that run.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from regauge.kube import WatchEvent
@@ -62,26 +62,33 @@ class Invariants:
         """What does not hold now. `settled`: nothing is under way any more, so that traces must be gone, too."""
         claims = [view(one, ResourceClaim) for one in self._api.list(RESOURCE_CLAIM)]
         nodes = node_states(self._world)
+        known = {pod["metadata"]["uid"] for pod in self._api.list(POD) if phase_of(pod) not in ENDED}
         found = [
             *self._slice_trouble,
             *_one_holder(claims),
             *_within_capacity(claims, self._api.list(RESOURCE_SLICE)),
             *_one_claim_each(self._api.list(RESOURCE_CLAIM)),
-            *(item for node in nodes for item in _on_node(node, claims)),
+            *(item for node in nodes for item in _on_node(node, claims, known)),
         ]
         self._slice_trouble = []
         if settled:
             pods = {pod["metadata"]["uid"]: pod for pod in self._api.list(POD)}
             found += [*_owned(claims, pods), *(item for node in nodes for item in _agreement(node, claims, pods))]
-            found += self._counted(pods)
+            found += [*self._counted(pods), *self._by_themselves()]
         return found
+
+    def _by_themselves(self) -> Iterator[Violation]:
+        """A driver gives a claim up by itself when nobody else does. Somebody should have."""
+        for _, node, notice in self._world.notices:
+            if notice.code == "stale-claim":
+                yield Violation("the kubelet releases every claim", f"the driver of {node} had to: {notice.about}")
 
     def _counted(self, pods: Mapping[str, Object]) -> Iterator[Violation]:
         """What pods ask of a device plugin's resource is not more than its node has."""
         asked: dict[tuple[str, str], int] = defaultdict(int)
         for pod in pods.values():
             node = pod["spec"].get("nodeName")
-            if not node or (pod.get("status") or {}).get("phase") in ENDED:
+            if not node or phase_of(pod) in ENDED:
                 continue
             for container in pod["spec"]["containers"]:
                 for name, value in ((container.get("resources") or {}).get("limits") or {}).items():
@@ -182,8 +189,8 @@ def _one_claim_each(claims: Iterable[Object]) -> Iterator[Violation]:
             yield Violation("a template makes one claim for a pod", f"{', '.join(names)} for entry {entry}")
 
 
-def _on_node(node: NodeState, claims: Iterable[ResourceClaim]) -> Iterator[Violation]:
-    """A node at any moment."""
+def _on_node(node: NodeState, claims: Iterable[ResourceClaim], known: Collection[str]) -> Iterator[Violation]:
+    """A node at any moment. Pods that were taken out of the API by force may run on until their kubelet hears of it."""
     users: dict[str, set[str]] = defaultdict(set)
     for held in node.held:
         users[held.device].add(held.claim_uid or f"pod {held.pod_uid}")
@@ -199,7 +206,7 @@ def _on_node(node: NodeState, claims: Iterable[ResourceClaim]) -> Iterator[Viola
             yield Violation("no device is prepared twice", f"{device} on {node.name}: {', '.join(titles)}")
     by_uid = {claim.metadata.uid: claim for claim in claims}
     for held in node.held:
-        if held.claim_uid:
+        if held.claim_uid and held.pod_uid in known:
             yield from _held_by_claim(node, held, by_uid)
 
 
@@ -215,6 +222,8 @@ def _held_by_claim(node: NodeState, held: Held, claims: Mapping[str, ResourceCla
         yield Violation("what runs is allocated", f"{who}, and claim {held.claim_uid} is gone")
     elif all(place[2] != held.device for place, _ in _results(claim)):
         yield Violation("what runs is allocated", f"{who}, and {_name(claim)} is allocated otherwise")
+    elif all(user.uid != held.pod_uid for user in claim.status.reserved_for):
+        yield Violation("what runs is reserved", f"{who}, and {_name(claim)} is not reserved for it")
 
 
 def _owned(claims: Iterable[ResourceClaim], pods: Mapping[str, Object]) -> Iterator[Violation]:
@@ -224,7 +233,7 @@ def _owned(claims: Iterable[ResourceClaim], pods: Mapping[str, Object]) -> Itera
             yield Violation("no allocation without an owner", f"{_name(claim)} is allocated and nobody has it")
         for user in users:
             pod = pods.get(user.uid)
-            if user.resource == "pods" and (pod is None or (pod.get("status") or {}).get("phase") in ENDED):
+            if user.resource == "pods" and (pod is None or phase_of(pod) in ENDED):
                 yield Violation(
                     "no allocation without an owner", f"{_name(claim)} is reserved for {user.name}, which ended"
                 )
@@ -257,5 +266,9 @@ def _agreement(node: NodeState, claims: Iterable[ResourceClaim], pods: Mapping[s
         yield Violation("nothing runs that is gone", f"{running[uid]} on {node.name}")
 
 
+def phase_of(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
 def _runs(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") == "Running"
+    return phase_of(pod) == "Running"

@@ -270,6 +270,16 @@ class RehearsedNode:
         for plugin in self.plan.plugins:
             self.start_plugin(plugin)
 
+    def mend(self) -> None:
+        """Whatever is off is on again, and whatever does not run is started."""
+        if not self.powered:
+            self.power_on()
+            return
+        if self.kubelet is None and not self._chores:
+            self._do(self._revive_kubelet())
+        for plugin in self.plan.plugins:
+            self.start_plugin(plugin)
+
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"chore of {self.name}")
         self._chores.add(task)

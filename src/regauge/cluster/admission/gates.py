@@ -45,6 +45,10 @@ _GATED: dict[str, tuple[tuple[str, Path], ...]] = {
         (_SLICES, ("spec", "perDeviceNodeSelection")),
         *_of_devices("consumesCounters", "nodeName", "nodeSelector", "allNodes"),
     ),
+    "DRAPrioritizedList": (
+        (_CLAIMS, ("spec", *_REQUESTS, "firstAvailable")),
+        (_TEMPLATES, ("spec", "spec", *_REQUESTS, "firstAvailable")),
+    ),
     "DRADeviceTaints": (*_of_devices("taints"), *_asked("tolerations"), *_of_results("tolerations")),
     "DRAConsumableCapacity": (
         *_of_devices("allowMultipleAllocations"),

@@ -149,7 +149,7 @@ class NodeLifecycle:
 
     def _no_schedule(self, node: Object) -> None:
         wanted = _wanted(node)
-        taints = list(node["spec"].get("taints") or ())
+        taints = list((node.get("spec") or {}).get("taints") or ())
         have = {one["key"] for one in taints if one["effect"] == "NoSchedule" and one["key"] in _OWN}
         if have == set(wanted):
             return
@@ -161,7 +161,7 @@ class NodeLifecycle:
         self._write_taints(node, [*kept, *added])
 
     def _write_taints(self, node: Object, taints: list[Any]) -> None:
-        spec = {key: value for key, value in node["spec"].items() if key != "taints"}
+        spec = {key: value for key, value in (node.get("spec") or {}).items() if key != "taints"}
         try:
             self.api.update(NODE, {**node, "spec": {**spec, **({"taints": taints} if taints else {})}})
         except Conflict:
@@ -202,7 +202,7 @@ class NodeLifecycle:
             return
         taints = [
             one
-            for one in node["spec"].get("taints") or ()
+            for one in (node.get("spec") or {}).get("taints") or ()
             if one["effect"] != "NoExecute" or one["key"] not in (NOT_READY, UNREACHABLE)
         ]
         if key:
@@ -213,7 +213,7 @@ class NodeLifecycle:
 def _execute_taints(node: Object) -> list[str]:
     return [
         one["key"]
-        for one in node["spec"].get("taints") or ()
+        for one in (node.get("spec") or {}).get("taints") or ()
         if one["effect"] == "NoExecute" and one["key"] in (NOT_READY, UNREACHABLE)
     ]
 
@@ -234,4 +234,4 @@ def _wanted(node: Object) -> list[str]:
     for type_, taint in _PRESSURES.items():
         if (common.condition(node, type_) or {}).get("status") == "True":
             found.append(taint)
-    return [*found, *([_UNSCHEDULABLE] if node["spec"].get("unschedulable") else [])]
+    return [*found, *([_UNSCHEDULABLE] if (node.get("spec") or {}).get("unschedulable") else [])]

@@ -42,7 +42,7 @@ class NodeTaintEviction:
     def _node_keys(self, object_: Object, gone: bool) -> Iterable[Key]:
         name = object_["metadata"]["name"]
         old = self._taints.pop(name, ())
-        listed = () if gone or not object_["spec"].get("taints") else view(object_, Node).spec.taints
+        listed = () if gone or not (object_.get("spec") or {}).get("taints") else view(object_, Node).spec.taints
         new = tuple(taint for taint in listed if taint.effect == NO_EXECUTE)
         if new:
             self._taints[name] = new

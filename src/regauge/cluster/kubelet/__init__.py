@@ -8,6 +8,8 @@ Held against recordings of the kubelet of 1.36. It differs on purpose in these p
   holder of another resource's device with the same id.
 - A claim that is prepared again has its devices replaced; upstream appends them and lists them twice in the pod resources
   API.
+- A pod that comes while its claim is being unprepared for the pod before has it prepared again; upstream takes it for
+  prepared, forgets it, and the pod waits for ever.
 - A stopped plugin's error names the resource; upstream prints a Go structure.
 - A kubelet that reads a claim just bound is never refused by the node authorizer, as upstream sometimes is under load.
 

@@ -119,12 +119,15 @@ class ClaimCache:
             if len(info.pod_uids) > 1:
                 info.pod_uids.discard(pod_uid)
             else:
+                info.prepared = False  # whoever comes while it is being unprepared has it prepared again
                 last.append(info)
         return last
 
-    def forget(self, infos: Iterable[ClaimInfo]) -> None:
+    def forget(self, infos: Iterable[ClaimInfo], pod_uid: str) -> None:
+        """The claims are unprepared and the pod is done with them. One that got another user meanwhile stays."""
         for info in infos:
-            if self._claims.get((info.namespace, info.name)) is info:
+            info.pod_uids.discard(pod_uid)
+            if not info.pod_uids and self._claims.get((info.namespace, info.name)) is info:
                 del self._claims[info.namespace, info.name]
 
     def used_by(self, pod_uid: str) -> bool:

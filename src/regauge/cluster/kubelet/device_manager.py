@@ -172,7 +172,7 @@ class DeviceManager:
         """Capacity, allocatable, and the resources that are to be reported as 0 from now on."""
         capacity, allocatable, gone = self.table.capacity(self.clock.monotonic_s())
         if gone:
-            self._write_checkpoint()
+            self._note_checkpoint()
         return capacity, allocatable, gone
 
     def health(self, pod_uid: str, container: str) -> list[dict[str, Any]]:
@@ -207,7 +207,19 @@ class DeviceManager:
             )
 
     def _write_checkpoint(self) -> None:
-        self.files.write(self._checkpoint_path, encode_device_checkpoint(self.table.checkpoint()), 0o600)
+        """Raises `AdmissionRefused` when the disk does not take it."""
+        try:
+            self.files.write(self._checkpoint_path, encode_device_checkpoint(self.table.checkpoint()), 0o600)
+        except OSError as error:
+            text = f'failed to write checkpoint file "{DEVICE_CHECKPOINT_NAME}": {error.strerror or error}'
+            raise AdmissionRefused(text) from None
+
+    def _note_checkpoint(self) -> None:
+        """The same where no pod asks: what is not on disk now is there with the next change."""
+        try:
+            self._write_checkpoint()
+        except AdmissionRefused as refused:
+            self.options.say(str(refused))
 
     async def _remove_sockets(self, directory: str) -> None:
         names: Sequence[str] = ()
@@ -236,7 +248,7 @@ class DeviceManager:
         try:
             async for devices in client.channel.device_plugin().list_and_watch():
                 touched = self.table.listed(resource, devices)
-                self._write_checkpoint()
+                self._note_checkpoint()
                 if touched:
                     self.on_pods(touched)
             ended = "EOF"

@@ -6,6 +6,7 @@ noted in `dra_manager_state` before its driver is asked. Source: pkg/kubelet/cm/
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +57,7 @@ class DRAManager:
     plugins: DRAPlugins = field(init=False)
     cache: ClaimCache = field(default_factory=ClaimCache)
     _health: HealthCache = field(init=False)
+    _unsaved: bool = False
 
     def __post_init__(self) -> None:
         self._health = HealthCache(self.options.timings.health_stale_s)
@@ -73,7 +75,8 @@ class DRAManager:
         try:
             raw = self.files.read(self._path)
         except FileNotFoundError:
-            self._save()
+            with contextlib.suppress(ClaimTrouble):
+                self._save()
             return
         self.cache = ClaimCache(decode_dra_checkpoint(raw, self._path))
 
@@ -230,7 +233,7 @@ class DRAManager:
                 batches.setdefault(driver, []).append(info.ref)
         for driver in sorted(batches):
             await self._unprepare_with(self.plugins.find(driver), batches[driver])
-        self.cache.forget(last)
+        self.cache.forget(last, pod_uid)
         self._save()
 
     async def _unprepare_with(self, link: Link, refs: list[ClaimRef]) -> None:
@@ -256,6 +259,9 @@ class DRAManager:
             active = self.active()
             if active is None:
                 continue
+            if self._unsaved:
+                with contextlib.suppress(ClaimTrouble):
+                    self._save()
             for uid, namespace, names in self.cache.inactive(active):
                 try:
                     await self._unprepare(uid, namespace, names)
@@ -265,7 +271,13 @@ class DRAManager:
                     )
 
     def _save(self) -> None:
-        self.files.write(self._path, encode_dra_checkpoint(self.cache.states()), 0o600)
+        """Raises `ClaimTrouble` when the disk does not take it; then it is tried again, at the latest with the next round."""
+        self._unsaved = True
+        try:
+            self.files.write(self._path, encode_dra_checkpoint(self.cache.states()), 0o600)
+        except OSError as error:
+            raise ClaimTrouble(f"failed to checkpoint ResourceClaim state: {error.strerror or error}") from None
+        self._unsaved = False
 
 
 def _claim_resources(info: ClaimInfo) -> tuple[ClaimResource, ...]:

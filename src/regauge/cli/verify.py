@@ -1,0 +1,163 @@
+"""`regauge verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regauge.cli.output import Format, plain, print_document, print_table, say, tell
+
+if TYPE_CHECKING:
+    from regauge.rehearsal.exploring import Exploration
+    from regauge.rehearsal.playing import Done, Played
+    from regauge.rehearsal.scenario import Scenario
+
+
+def command(
+    suite: Annotated[
+        str, typer.Argument(metavar="SUITE|FILE", help="lifecycle, checklist, failures, crowd, or a file of scenarios.")
+    ],
+    live: Annotated[bool, typer.Option("--live", help="Real sockets, files and time; containers are records.")] = False,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Virtual time (the default).")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only the scenario of this name. Repeatable.")
+    ] = None,
+    explore: Annotated[
+        int, typer.Option("--explore", min=0, help="Play each scenario under so many random schedules of faults.")
+    ] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of chance; of the first schedule with --explore.")
+    ] = 0,
+    junit: Annotated[str | None, typer.Option("--junit", help="Write a JUnit report to this file.")] = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")] = Format.table,
+) -> None:
+    """Play scenarios on a cluster in this process: break what they say, check what must be seen, and what must hold always.
+
+    With --explore the faults are random instead, in virtual time. A failure is told with its seed and the smallest schedule.
+    Exit code 0: everything holds. 1: something does not.
+
+    \b
+    regauge verify lifecycle
+    regauge verify failures --only F-1 -o json
+    regauge verify crowd --explore 100 --seed 7
+    """
+    from regauge.base import InputError
+
+    if live and (simulated or explore):
+        raise InputError("--live excludes --simulated and --explore", fix="give one of them")
+    from regauge.rehearsal.verifying import as_document, as_junit
+
+    chosen = _chosen(suite, only)
+    if explore:
+        found = _explore(chosen, explore, seed, output)
+        raise typer.Exit(0 if found else 1)
+    played = [_play(scenario, live, seed, output) for scenario in chosen]
+    if junit:
+        _write(junit, as_junit(suite, played))
+    if output is Format.table:
+        _print(played)
+    else:
+        print_document(as_document(suite, played), output)
+    raise typer.Exit(0 if all(one.holds for one in played) else 1)
+
+
+def _chosen(suite: str, only: list[str] | None) -> tuple[Scenario, ...]:
+    from regauge.base import InputError
+    from regauge.rehearsal.scenario import SUITES, read_scenarios
+    from regauge.rehearsal.scenario import suite as packaged
+
+    if suite in SUITES:
+        found = packaged(suite)
+    else:
+        try:
+            data = Path(suite).read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"{suite} cannot be read: {error.strerror}", fix=f"give a file, or one of {', '.join(SUITES)}"
+            ) from None
+        found = read_scenarios(data, suite)
+    names = {one.name for one in found}
+    unknown = sorted(set(only or ()) - names)
+    if unknown:
+        raise InputError(f"there is no scenario {unknown[0]}", fix=f"there are: {', '.join(sorted(names))}")
+    return tuple(one for one in found if not only or one.name in only)
+
+
+def _play(scenario: Scenario, live: bool, seed: int, output: Format) -> Played:
+    from regauge.rehearsal.playing import play
+    from regauge.rehearsal.report import Mode
+
+    if output is Format.table:
+        say(f"{plain(scenario.name)}: {plain(scenario.title)}")
+    listen = _progress if output is Format.table else _quiet
+    return play(scenario, mode=Mode.LIVE if live else Mode.SIMULATED, seed=seed, listen=listen)
+
+
+def _quiet(_title: str, _step: Done | None) -> None:
+    """Programs read the report."""
+
+
+def _progress(_title: str, step: Done | None) -> None:
+    if step is None:
+        return
+    say(f"  {'ok  ' if step.holds else 'FAIL'} {plain(step.title)} ({step.ended_s - step.began_s:.1f} s)")
+    for check in step.checks:
+        if not check.holds:
+            say(f"       {plain(check.what)}: {plain(check.seen)}")
+
+
+def _print(played: list[Played]) -> None:
+    for one in played:
+        for table in one.tables:
+            tell()
+            tell(f"{plain(one.name)}: {plain(table.title)}")
+            print_table(tuple(name.upper() for name in table.columns), list(table.rows))
+    tell()
+    print_table(
+        ("SCENARIO", "ROWS", "", "STEPS", "TOOK"),
+        [
+            (
+                plain(one.name),
+                ", ".join(map(str, one.rows)),
+                "holds" if one.holds else "DOES NOT HOLD",
+                str(len(one.steps)),
+                f"{one.took_s:.0f} s",
+            )
+            for one in played
+        ],
+    )
+    failed = [one.name for one in played if not one.holds]
+    tell()
+    tell(
+        f"{len(played) - len(failed)} of {len(played)} scenarios hold."
+        + (f" Not: {', '.join(failed)}" if failed else "")
+    )
+
+
+def _explore(chosen: tuple[Scenario, ...], number: int, seed: int, output: Format) -> bool:
+    from regauge.rehearsal.exploring import explore
+    from regauge.rehearsal.verifying import explored_document
+
+    found: list[Exploration] = []
+    for scenario in chosen:
+        result = explore(scenario, number, seed)
+        found.append(result)
+        if output is Format.table:
+            tell(f"{plain(scenario.name)}: {result.tried} schedules from seed {seed}, {len(result.failures)} failed")
+            for failure in result.failures:
+                tell(plain(str(failure)))
+    if output is not Format.table:
+        print_document(explored_document(found), output)
+    return all(one.holds for one in found)
+
+
+def _write(path: str, data: bytes) -> None:
+    from regauge.base import InputError
+    from regauge.host import RealFiles
+
+    try:
+        RealFiles().write(str(Path(path).absolute()), data)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}", fix="choose another place") from None
