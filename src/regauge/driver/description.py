@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -66,6 +66,7 @@ class Device:
 
     `attributes`, `capacity`, `policies` (of capacities that are given out in parts) and `taints` are JSON as a ResourceSlice
     holds them. `cdi_names` are qualified names in specs that somebody else wrote; they are given beside `edits`.
+    `part_of` names the described device of which this is a piece or a replica: who holds one of them holds that device.
     `health_file` is a file in which something else says that the device is broken: missing or empty is healthy, anything
     else is the reason why not.
     """
@@ -83,7 +84,23 @@ class Device:
     draws: tuple[Draw, ...] = ()
     cdi_names: tuple[str, ...] = ()
     taints: tuple[Mapping[str, Any], ...] = ()
+    part_of: str = ""
     line: int | None = field(default=None, compare=False)  # where the file says it
+
+    def marks(self) -> tuple[str, ...]:
+        """What stays on record of the device, to know it again under another name or in other pieces."""
+        values = self.identity.values()
+        return (*values, part_mark(self.part_of)) if self.part_of else values
+
+    def is_of(self, name: str, marks: Iterable[str]) -> bool:
+        """Whether a device that was called so, with these marks on record, is this one, a part of it or its whole."""
+        known = set(marks)
+        return bool(known & {*self.marks(), part_mark(self.name)}) or name == self.part_of
+
+
+def part_mark(name: str) -> str:
+    """The mark of what is part of a device."""
+    return f"part={name}"
 
 
 @dataclass(frozen=True, slots=True)

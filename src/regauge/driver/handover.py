@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from regauge.base import Clock
 from regauge.driver.checkpoint import Checkpoint, Owner
-from regauge.driver.description import Device, Stack
+from regauge.driver.description import Device, Stack, part_mark
 from regauge.driver.fleet import Fleet
 from regauge.driver.holders import HolderSearch, Unknown
 from regauge.driver.neighbours import Neighbours
@@ -97,7 +97,7 @@ class Handover:
         """Which of these devices somebody else on the node advertises."""
         if not devices:
             return frozenset()
-        claimants = {**await self._neighbours.claimants(devices), **await self._former(devices)}
+        claimants = {**await self._neighbours.claimants(devices), **await self._former(devices), **self._whole(devices)}
         for name, by in claimants.items():
             if self._told.get(name) != by:
                 self._told[name] = by
@@ -114,10 +114,21 @@ class Handover:
                 continue
             reason = await self._reason_to_stay(old, owner.stack)
             if reason:
-                same = [one.name for one in devices if set(one.identity.values()) & set(owner.identity)]
+                same = [one.name for one in devices if one.is_of(old, owner.identity)]
                 found.update(dict.fromkeys(same, f"it was {old} before: {reason}"))
             else:
                 self._checkpoint.own({k: v for k, v in self._checkpoint.record.owners.items() if k != old})
+        return found
+
+    def _whole(self, devices: list[Device]) -> dict[str, str]:
+        """Which of these devices are parts of one that the other stack still has whole, or in other parts."""
+        owners = {name: owner.stack for name, owner in self._checkpoint.record.owners.items()} | self._fleet.owners
+        present = {device.name: device for device in self._fleet.description.devices}
+        found: dict[str, str] = {}
+        for device in devices:
+            whole = owners.get(device.part_of)
+            if device.part_of in present and whole is device.stack.other and device.name != device.part_of:
+                found[device.name] = f"{device.part_of}, of which it is a part, is the {whole}'s still"
         return found
 
     async def _move(self, name: str, target: Stack, withdrawn: Callable[[Stack, str], Awaitable[None]]) -> None:
@@ -142,7 +153,9 @@ class Handover:
         holders = await self._search.holders(stack)
         if isinstance(holders, Unknown):
             return f"whether a pod holds it is unknown: {holders.why}"
-        held = holders.get(name)
+        record = self._checkpoint.record.owners.items()
+        parts = [other for other, owner in record if owner.stack is stack and part_mark(name) in owner.identity]
+        held = next((holders[one] for one in (name, *parts) if one in holders), None)
         return f"held by {held.by}" if held else ""
 
     def _refuse(self, name: str, target: Stack, reason: str) -> None:
@@ -158,6 +171,6 @@ class Handover:
         record = dict(self._checkpoint.record.owners)
         for device in self._fleet.description.devices:
             if device.name in owners:
-                record[device.name] = Owner(owners[device.name], device.identity.values())
+                record[device.name] = Owner(owners[device.name], device.marks())
         self._checkpoint.own(record)
         self._fleet.give(owners)

@@ -64,11 +64,11 @@ class PartitionKind(StaticKind):
         found: list[Device] = []
         for device in description.devices:
             if device.stack is Stack.DEVICE_PLUGIN:
-                found.append(device)
+                found.append(replace(device, part_of=device.name))
                 continue
             drawn = CounterSet(device.name, settings.counters)
             if settings.whole:
-                found.append(replace(device, draws=(Draw(drawn, settings.counters),)))
+                found.append(replace(device, draws=(Draw(drawn, settings.counters),), part_of=device.name))
             found.extend(part for piece in settings.pieces for part in _parts(device, piece, drawn))
         return tuple(found)
 
@@ -127,4 +127,5 @@ def _parts(device: Device, piece: _Piece, drawn: CounterSet) -> Iterator[Device]
             capacity=part.capacity,
             policies={},
             draws=(Draw(drawn, piece.uses),),
+            part_of=device.name,
         )

@@ -53,13 +53,13 @@ def _offered(device: Device, replicas: int) -> Iterator[Device]:
         if not device.shared:
             where = Where(line=device.line, object=f"device {device.name}", field="shared")
             raise InputError("a device of the kind shared is not shared", where=where, fix="add shared: true")
-        yield device
+        yield replace(device, part_of=device.name)
         return
     for index in range(replicas):
         name = device.name if replicas == 1 else f"{device.name}-{index}"
         if problem := device_name_problem(name):
             raise InputError(f"{name!r} cannot be the name of a replica: {problem}", fix="use a shorter name")
-        yield replace(device, name=name, identity=_identity(device.identity, index))
+        yield replace(device, name=name, identity=_identity(device.identity, index), part_of=device.name)
 
 
 def _identity(identity: Identity, index: int) -> Identity:
