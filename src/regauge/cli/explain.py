@@ -9,7 +9,7 @@ import typer
 
 from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, Output, rules_of, tell_skipped
 from regauge.cli.output import Format, print_document, print_table, say, tell
-from regauge.cli.reading import From, read_estate
+from regauge.cli.reading import From, read_whole
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
@@ -52,7 +52,9 @@ def command(
 
     Ends with 0 when there is a place or devices are held, with 1 when there is none.
     """
-    estate = read_estate(from_, kubeconfig, context)
+    estate, gap = read_whole(from_, kubeconfig, context, namespace or "")
+    if gap:
+        say(f"warning: {gap}")
     rules = rules_of(estate, kube_version, feature_gates)
     from regauge.scheduler import State, as_stored, claim_named, explain_claim, explain_claims, explain_pod, find_named
 

@@ -41,3 +41,25 @@ def read_estate(place: str | None, kubeconfig: str | None, context: str | None, 
             await client.close()
 
     return asyncio.run(collect())
+
+
+def unread(estate: Estate) -> tuple[str, ...]:
+    """The kinds that decide about pods and devices and could not be read of a live cluster, by resource."""
+    from regauge.model.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+
+    deciding = {kind.resource for kind in (NODE, POD, DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE)}
+    return tuple(item.what for item in estate.skipped if item.what in deciding)
+
+
+def read_whole(place: str | None, kubeconfig: str | None, context: str | None, namespace: str) -> tuple[Estate, str]:
+    """The estate of all namespaces, or of `namespace` alone where no more may be read; and what that means, if anything."""
+    estate = read_estate(place, kubeconfig, context)
+    gaps = unread(estate)
+    only = ""
+    if place is None and namespace and gaps:
+        estate = read_estate(place, kubeconfig, context, namespace)
+        gaps = unread(estate)
+        only = f"only namespace {namespace} could be read: what pods and claims of others hold is not known"
+    missing = f"{', '.join(gaps)} could not be read" if gaps else ""
+    told = "; ".join(part for part in (missing, only) if part)
+    return estate, f"{told}: in the cluster the answer may be another" if told else ""

@@ -8,7 +8,7 @@ import typer
 
 from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, Output, rules_of, tell_skipped
 from regauge.cli.output import Format, print_document, print_table, say, tell
-from regauge.cli.reading import From, read_estate
+from regauge.cli.reading import From, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,9 @@ def command(
     Changes are made in the order of these options. Ends with 1 when a pod becomes stuck, else with 0.
     """
     changes = _changes(add_node_like, drain, taint_device, apply, delete, replicas)
-    estate = read_estate(from_, kubeconfig, context)
+    estate, gap = read_whole(from_, kubeconfig, context, "")
+    if gap:
+        say(f"warning: {gap}")
     before, after = rules_of(estate, None, None), rules_of(estate, kube_version, feature_gates)
     import random
 

@@ -12,9 +12,10 @@ from regauge.allocator import ClusterExplanation, Explanation
 from regauge.base import Randomness
 from regauge.model.core import Pod
 from regauge.model.resource import ResourceClaim
-from regauge.scheduler.claims import DYNAMIC_RESOURCES, OnNode, pod_claims
+from regauge.scheduler.claims import DYNAMIC_RESOURCES, pod_claims
 from regauge.scheduler.cycle import Cycle, begin, how_many
-from regauge.scheduler.explaining import FITS, ClaimAnswer, cluster_notes, distance, explain_claim, mistakes
+from regauge.scheduler.explaining import ERROR, FITS, ClaimAnswer, cluster_notes, distance, explain_claim, mistakes
+from regauge.scheduler.filters import NODE_AFFINITY
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.results import Held, Preemption, Refusal, Scheduled, SchedulerError, Unschedulable
 from regauge.scheduler.schedule import schedule
@@ -136,8 +137,7 @@ class _Looked:
     def answer(self, outcome: Scheduled | Unschedulable | SchedulerError) -> PodAnswer:
         asked: dict[bytes, tuple[tuple[ResourceClaim, ...], list[NodeInfo]]] = {}
         for node in self.state.nodes.values():
-            verdict = self.cycle.check(node)
-            self.verdicts[node.name] = self._verdict(node, verdict)
+            self.verdicts[node.name] = self._verdict(node)
             if self.cycle.attempt is not None and self.verdicts[node.name].plugin in ("", DYNAMIC_RESOURCES):
                 claims = self.cycle.attempt.asked_on(node)
                 key = msgspec.json.encode([claim.spec for claim in claims])
@@ -151,7 +151,10 @@ class _Looked:
         ordered = tuple(sorted(self.verdicts.values(), key=_far))
         return replace(self._worded(outcome), nodes=ordered, reasons=self._reasons(ordered), notes=self._notes(outcome))
 
-    def _verdict(self, node: NodeInfo, verdict: OnNode | Refusal | SchedulerError) -> NodeVerdict:
+    def _verdict(self, node: NodeInfo) -> NodeVerdict:
+        if self.cycle.names is not None and node.name not in self.cycle.names:
+            return NodeVerdict(node.name, NODE_AFFINITY, ("node(s) didn't satisfy plugin(s) [NodeAffinity]",))
+        verdict = self.cycle.check(node)
         if isinstance(verdict, Refusal):
             details = shortfalls(self.cycle.pod, node, verdict)
             return NodeVerdict(node.name, verdict.plugin, verdict.reasons, details)
@@ -188,6 +191,9 @@ class _Looked:
                 f"of {len(state.nodes)} nodes kube-scheduler stops looking after {enough} that fit, beginning where its "
                 "last search ended: the nodes to choose from differ from attempt to attempt"
             )
+        spoilers = [one.node for one in self.devices.values() if one.outcome == ERROR]
+        if isinstance(outcome, Scheduled) and spoilers:
+            notes.append(f"an attempt that looks at {_named(spoilers)} before it ends, ends with an error instead")
         if isinstance(outcome, Unschedulable) and outcome.preemption is not None:
             victims = ", ".join("/".join(one) for one in outcome.preemption.victims)
             notes.append(f"preemption would make room on {outcome.preemption.node}, taking away {victims}")

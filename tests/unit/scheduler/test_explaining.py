@@ -7,20 +7,25 @@ from typing import Any
 
 import pytest
 from tests.unit.scheduler.making import ROOM
+from tests.unit.scheduler.random_worlds import random_case
 
-from regauge.base import InputError
+from regauge.base import InputError, Where
 from regauge.features import rules
 from regauge.model import Document, Snapshot, read_documents
 from regauge.scheduler import (
     ClaimAnswer,
     PodAnswer,
+    Scheduled,
+    SchedulerError,
     State,
+    Unschedulable,
     as_stored,
     claim_named,
     explain_claim,
     explain_pod,
     find_named,
     near,
+    schedule,
 )
 
 CLASS = """
@@ -290,6 +295,48 @@ def test_a_gate_that_is_off_is_named() -> None:
     assert explain_claim(State.of(stored, rules("1.34")), stored.claims[0]).good
     off = explain_claim(State.of(stored, rules("1.34", {"DRAPrioritizedList": False})), stored.claims[0])
     assert not off.good and "DRAPrioritizedList feature is disabled" in off.text
+
+
+# -- against the scheduler itself
+
+
+@pytest.mark.parametrize("seed", range(0, 240, 2))
+def test_an_explanation_never_says_other_than_the_scheduler(seed: int) -> None:
+    case = random_case(seed)
+    objects = [*case["objects"], case["pod"]]
+    world = as_stored(Snapshot.of(Document(one, Where()) for one in objects))
+    mine = next(one for one in world.pods if one.metadata.name == case["pod"]["metadata"]["name"])
+    state = State.of(world, rules("1.36"))
+    found = explain_pod(state, mine, random.Random(seed))
+    outcome = schedule(mine, State.of(world, rules("1.36")), rules("1.36"), random.Random(seed))
+    match outcome:
+        case Scheduled():
+            assert (found.state, found.choice) == ("can be scheduled", outcome.ties)
+            assert {one.node for one in found.nodes if not one.plugin} == set(outcome.feasible)
+            for one in found.nodes:
+                devices = one.devices
+                assert devices is None or one.plugin or devices.outcome == "fits"
+        case Unschedulable():
+            assert (found.state, found.message) == ("cannot be scheduled", outcome.message)
+            assert outcome.before or {one.node: one.plugin for one in found.nodes} == {
+                name: refusal.plugin for name, refusal in outcome.refusals.items()
+            }
+        case SchedulerError():
+            assert (found.state, found.message) == ("ends with an error", outcome.message)
+        case _:
+            assert found.state == "is not tried"
+
+
+EXTENDED = CLASS.replace("spec: {", "spec: {extendedResourceName: example.com/gpu, ")
+
+
+def test_a_counted_resource_that_devices_stand_for_names_them() -> None:
+    nodes = (node("n1", devices="[{name: a}]"), node("n2", devices="[{name: a}, {name: b}]"), node("n3"))
+    found = told_pod(EXTENDED, *nodes, pod(limits="{example.com/gpu: 2}"), minor="1.37")
+    assert found.choice == ("n2",) and not any("kubelet" in note for note in found.notes)
+    devices = {one.node: one.devices for one in found.nodes}
+    assert devices["n2"] is not None and devices["n2"].requests[0].chosen == ("d/n2/a", "d/n2/b")
+    assert devices["n1"] is not None and devices["n1"].bound is not None and devices["n1"].bound.have == 1
 
 
 # -- objects as they were written
