@@ -12,7 +12,7 @@ from regauge.cluster.admission.pods import starting_status
 from regauge.cluster.admission.quantities import canonical_quantities
 from regauge.cluster.deletion import DeleteOptions, check_preconditions, deletion, gone_after_update
 from regauge.cluster.managers import Manager
-from regauge.cluster.patches import patched
+from regauge.cluster.patches import Typed, patched
 from regauge.cluster.refusals import (
     already_exists,
     bad_request,
@@ -176,7 +176,7 @@ class Api:
         subresource: str = "",
     ) -> Object:
         old = self.get(kind, name, namespace)
-        new = patched(old, body, patch_type)
+        new = patched(old, body, patch_type, self.typed(kind) if patch_type == "strategic" else None)
         if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
             raise bad_request("the patch leaves no object")
         if new["metadata"].get("name") != name:
@@ -184,6 +184,11 @@ class Api:
                 f"the name of the object ({new['metadata'].get('name', '')}) does not match the name on the URL ({name})"
             )
         return self._write(kind, old, self._incoming(kind, new, namespace), subresource)
+
+    def typed(self, kind: Kind) -> Typed | None:
+        """What strategic merge has to know of a kind; None for kinds without a schema."""
+        schema = self._state.schemas.of(kind)
+        return Typed(self._state.schemas, schema) if schema else None
 
     def _write(self, kind: Kind, old: Object, new: Object, subresource: str, *, whole: bool = False) -> Object:
         """Replace `old` (what is stored now) by `new`, as the path `subresource` may. `whole`: the caller sent all of it."""

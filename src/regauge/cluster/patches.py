@@ -1,47 +1,51 @@
-"""Patches on documents: JSON merge patch (RFC 7386), JSON patch (RFC 6902), strategic merge as far as its keys are known.
+"""Patches on documents: JSON merge patch (RFC 7386), JSON patch (RFC 6902), strategic merge.
 
-Strategic merge knows the lists of pods, nodes, claims and workloads; a list without an entry is replaced as upstream
-does with atomic lists. Directives: `$patch` replace, merge and delete, `$retainKeys`, `$setElementOrder`,
-`$deleteFromPrimitiveList`.
+Which lists strategic merge merges, and by which key, is in the schema of the kind; all others are replaced. Directives:
+`$patch` replace, merge and delete, `$retainKeys`, `$setElementOrder`, `$deleteFromPrimitiveList`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from regauge.cluster.refusals import bad_request, failure, internal_error, unsupported
+from regauge.cluster.schemas import Schema, Schemas
 from regauge.cluster.store import copy_json
 from regauge.kube import ApiError, Invalid, PatchType
 
-_MERGE_KEYS = {
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "env": "name",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-    "volumes": "name",
-    "ports": "containerPort",
-    "resourceClaims": "name",
-    "resourceClaimStatuses": "name",
-    "schedulingGates": "name",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "topologySpreadConstraints": "topologyKey",
-    "conditions": "type",
-    "addresses": "type",
-    "ownerReferences": "uid",
-    "podIPs": "ip",
-    "hostIPs": "ip",
-    "reservedFor": "uid",
-}
-_MERGE_KEYS_IN_PLACE: dict[tuple[str, ...], str] = {("spec", "ports"): "port"}  # a Service's ports, not a container's
-_PRIMITIVE_MERGE = frozenset({"finalizers"})
 MAX_OPERATIONS = 10_000
 
 
-def patched(object_: Any, body: Any, patch_type: PatchType) -> Any:
-    """`object_` after the patch (the input is not changed). Raises `ApiError` when the patch cannot be applied."""
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A schema with those it refers to."""
+
+    schemas: Schemas
+    schema: Schema
+
+    def member(self, name: str) -> Typed:
+        return Typed(self.schemas, self.schemas.member(self.schema, name))
+
+    @property
+    def items(self) -> Typed:
+        return Typed(self.schemas, self.schemas.items(self.schema))
+
+    @property
+    def merge_key(self) -> str:
+        """What identifies a member of this list, "" when it is not merged by members."""
+        return str(self.schema.get("x-kubernetes-patch-merge-key") or "") if self.merges else ""
+
+    @property
+    def merges(self) -> bool:
+        return "merge" in str(self.schema.get("x-kubernetes-patch-strategy") or "").split(",")
+
+
+def patched(object_: Any, body: Any, patch_type: PatchType, typed: Typed | None = None) -> Any:
+    """`object_` after the patch (the input is not changed). Raises `ApiError` when the patch cannot be applied.
+
+    A strategic merge patch needs to know what it is applied to.
+    """
     if patch_type == "merge":
         if not isinstance(body, dict):
             raise bad_request("error decoding patch: a merge patch must be a JSON object")
@@ -51,7 +55,9 @@ def patched(object_: Any, body: Any, patch_type: PatchType) -> Any:
     if patch_type == "strategic":
         if not isinstance(body, dict):
             raise bad_request("a strategic merge patch must be a JSON object")
-        return strategic(object_, body)
+        if typed is None:
+            raise unsupported("strategic merge patch on an object without a schema")
+        return strategic(object_, body, typed)
     raise unsupported("server-side apply (write with create, update or a patch)")
 
 
@@ -170,7 +176,7 @@ def _remove(holder: Any, path: list[str]) -> None:
         del parent[last]
 
 
-def strategic(target: Any, patch: dict[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
+def strategic(target: Any, patch: dict[str, Any], typed: Typed) -> dict[str, Any]:
     """Strategic merge: as merge patch, but lists with a merge key are merged member by member."""
     directive = patch.get("$patch")
     if directive == "replace":
@@ -191,29 +197,30 @@ def strategic(target: Any, patch: dict[str, Any], path: tuple[str, ...] = ()) ->
         elif value is None:
             result.pop(key, None)
         else:
-            result[key] = _strategic_value(result.get(key), value, (*path, key))
+            result[key] = _strategic_value(result.get(key), value, typed.member(key))
     for key, order in patch.items():
         if key.startswith("$setElementOrder/") and isinstance(order, list):
             name = key.partition("/")[2]
-            _reorder(result, name, order, target.get(name) if isinstance(target, dict) else None)
+            before = target.get(name) if isinstance(target, dict) else None
+            _reorder(result, name, order, before, typed.member(name).merge_key)
     return result
 
 
-def _strategic_value(old: Any, new: Any, path: tuple[str, ...]) -> Any:
+def _strategic_value(old: Any, new: Any, typed: Typed) -> Any:
     if isinstance(new, dict):
-        return strategic(old, new, path)
+        return strategic(old, new, typed)
     if not isinstance(new, list):
         return copy_json(new)
-    if path[-1] in _PRIMITIVE_MERGE:
+    merge_key = typed.merge_key
+    if typed.merges and not merge_key:
         old_items = list(old or [])
         return old_items + [item for item in new if item not in old_items]
-    merge_key = _MERGE_KEYS_IN_PLACE.get(path) or _MERGE_KEYS.get(path[-1])
-    if merge_key is None or not all(isinstance(item, dict) for item in new):
+    if not merge_key or not all(isinstance(item, dict) for item in new):
         return copy_json(new)
-    return _merged_list(old if isinstance(old, list) else [], new, merge_key, path)
+    return _merged_list(old if isinstance(old, list) else [], new, merge_key, typed.items)
 
 
-def _merged_list(old: list[Any], new: list[Any], merge_key: str, path: tuple[str, ...]) -> list[Any]:
+def _merged_list(old: list[Any], new: list[Any], merge_key: str, typed: Typed) -> list[Any]:
     if any(item.get("$patch") == "replace" for item in new):
         return [copy_json(item) for item in new if item.get("$patch") != "replace"]
     result = list(old)
@@ -224,9 +231,9 @@ def _merged_list(old: list[Any], new: list[Any], merge_key: str, path: tuple[str
         if item.get("$patch") == "delete":
             result = [have for have in result if have.get(merge_key) != item[merge_key]]
         elif place is None:
-            result.append(strategic({}, item, path))
+            result.append(strategic({}, item, typed))
         else:
-            result[place] = strategic(result[place], item, path)
+            result[place] = strategic(result[place], item, typed)
     return _in_order(result, [item[merge_key] for item in new], [have.get(merge_key) for have in old], merge_key)
 
 
@@ -246,11 +253,10 @@ def _in_order(items: list[Any], wanted: list[Any], live: list[Any], merge_key: s
     return result + others + patched_items
 
 
-def _reorder(result: dict[str, Any], field: str, order: list[Any], before: Any) -> None:
+def _reorder(result: dict[str, Any], field: str, order: list[Any], before: Any, merge_key: str) -> None:
     items = result.get(field)
     if not isinstance(items, list):
         return
-    merge_key = _MERGE_KEYS.get(field)
     wanted = [item.get(merge_key) if isinstance(item, dict) else item for item in order]
     live = [item.get(merge_key) if isinstance(item, dict) else item for item in before or []]
     result[field] = _in_order(items, wanted, live, merge_key)

@@ -156,7 +156,7 @@ def _scale(api: Api, request: Request, target: Target) -> Answer:
         case "PUT":
             wanted = checked_kind(read_body(request.body, request.content_type), SCALE)
         case "PATCH":
-            wanted = patched(scale, read_body(request.body, request.content_type), _patch_type(request))
+            wanted = patched(scale, read_json(request.body), _patch_type(request), api.typed(SCALE))
         case _:
             return _not_allowed()
     return Answer(200, scale_of(api.update(target.kind, scaled(target.kind, workload, wanted), target.namespace)))
@@ -203,6 +203,10 @@ def _patch_type(request: Request) -> PatchType:
 
 def _patch(api: Api, request: Request, target: Target) -> Answer:
     patch_type = _patch_type(request)
+    if patch_type == "strategic" and not known(target.kind):
+        told = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+        message = f"the body of the request was in an unknown format - accepted media types include: {told}"
+        raise ApiError(415, "UnsupportedMediaType", message, failure(415, "UnsupportedMediaType", message, {}))
     if patch_type == "apply":
         return _apply(api, request, target)
     body = read_json(request.body)
@@ -221,7 +225,7 @@ def _unknown_after_patch(
     live = None if how == "Ignore" else api.find(target.kind, target.name, target.namespace)
     if live is None:
         return ()
-    new = patched(live, body, patch_type)
+    new = patched(live, body, patch_type, api.typed(target.kind))
     unknown = unknown_fields(api.state.schemas, target.kind, new) if isinstance(new, dict) else []
     if unknown and how == "Strict":
         told = f"strict decoding error: {', '.join(unknown)}"

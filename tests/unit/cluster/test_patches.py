@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.cluster.patches import merge, patched, strategic
+from regauge.cluster.patches import Typed, merge, patched, strategic
+from regauge.cluster.schemas import schemas_of
 from regauge.cluster.store import copy_json
 from regauge.kube import ApiError, Invalid
+from regauge.model import Kind
+from regauge.model.kinds import NODE, POD, SERVICE
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab", max_size=3),
@@ -18,6 +21,10 @@ JSON = st.recursive(
     max_leaves=10,
 )
 OBJECTS = st.dictionaries(st.text("abc", max_size=2), JSON, max_size=4)
+
+
+def typed(kind: Kind) -> Typed:
+    return Typed(schemas_of("1.36"), schemas_of("1.36").of(kind))
 
 
 def bare(value: Any) -> Any:
@@ -88,7 +95,7 @@ def test_too_many_operations_are_refused() -> None:
 def test_strategic_lists_are_merged_by_their_key() -> None:
     pod = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}], "nodeName": "n"}}
     patch = {"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c", "image": "1"}]}}
-    names = [(item["name"], item["image"]) for item in strategic(pod, patch)["spec"]["containers"]]
+    names = [(item["name"], item["image"]) for item in strategic(pod, patch, typed(POD))["spec"]["containers"]]
     assert names == [("a", "1"), ("b", "2"), ("c", "1")]
     assert pod["spec"]["containers"][1]["image"] == "1"
 
@@ -96,36 +103,61 @@ def test_strategic_lists_are_merged_by_their_key() -> None:
 def test_new_members_come_before_those_that_the_patch_does_not_name() -> None:
     pod = {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}
     patch = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    assert [item["type"] for item in strategic(pod, patch)["status"]["conditions"]] == ["Ready", "PodScheduled"]
+    assert [item["type"] for item in strategic(pod, patch, typed(POD))["status"]["conditions"]] == [
+        "Ready",
+        "PodScheduled",
+    ]
 
 
 def test_strategic_directives() -> None:
     labels = {"metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"]}}
-    assert strategic(labels, {"metadata": {"labels": {"$patch": "replace", "c": "3"}}})["metadata"]["labels"] == {
-        "c": "3"
-    }
-    kept = strategic(labels, {"metadata": {"$retainKeys": ["labels"], "labels": {"a": None}}})["metadata"]
+    assert strategic(labels, {"metadata": {"labels": {"$patch": "replace", "c": "3"}}}, typed(POD))["metadata"][
+        "labels"
+    ] == {"c": "3"}
+    kept = strategic(labels, {"metadata": {"$retainKeys": ["labels"], "labels": {"a": None}}}, typed(POD))["metadata"]
     assert kept == {"labels": {"b": "2"}}
-    gone = strategic(labels, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}})["metadata"]["finalizers"]
+    gone = strategic(labels, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}}, typed(POD))["metadata"][
+        "finalizers"
+    ]
     assert gone == ["y"]
-    assert strategic(labels, {"metadata": {"finalizers": ["z"]}})["metadata"]["finalizers"] == ["x", "y", "z"]
+    assert strategic(labels, {"metadata": {"finalizers": ["z"]}}, typed(POD))["metadata"]["finalizers"] == [
+        "x",
+        "y",
+        "z",
+    ]
     containers = {"containers": [{"name": "a"}, {"name": "b"}]}
-    left = strategic(containers, {"containers": [{"name": "a", "$patch": "delete"}]})
+    left = strategic(containers, {"containers": [{"name": "a", "$patch": "delete"}]}, typed(POD).member("spec"))
     assert left == {"containers": [{"name": "b"}]}
     ordered = {
         "$setElementOrder/containers": [{"name": "b"}, {"name": "a"}],
         "containers": [{"name": "a", "image": "x"}],
     }
-    assert [item["name"] for item in strategic(containers, ordered)["containers"]] == ["b", "a"]
+    assert [item["name"] for item in strategic(containers, ordered, typed(POD).member("spec"))["containers"]] == [
+        "b",
+        "a",
+    ]
 
 
 def test_taints_are_one_whole() -> None:
     node = {"spec": {"taints": [{"key": "a"}, {"key": "b"}]}}
-    assert strategic(node, {"spec": {"taints": [{"key": "c"}]}}) == {"spec": {"taints": [{"key": "c"}]}}
+    assert strategic(node, {"spec": {"taints": [{"key": "c"}]}}, typed(NODE)) == {"spec": {"taints": [{"key": "c"}]}}
 
 
 @given(OBJECTS, OBJECTS)
 def test_a_strategic_patch_without_lists_and_directives_is_a_merge(
     target: dict[str, Any], patch: dict[str, Any]
 ) -> None:
-    assert strategic(target, patch) == merge(target, patch)
+    assert strategic(target, patch, Typed(schemas_of("1.36"), {})) == merge(target, patch)
+
+
+def test_the_same_name_has_another_key_elsewhere() -> None:
+    service = {"spec": {"ports": [{"port": 80, "name": "a"}]}}
+    patch = {"spec": {"ports": [{"port": 80, "name": "b"}, {"port": 81}]}}
+    assert strategic(service, patch, typed(SERVICE))["spec"]["ports"] == [{"port": 80, "name": "b"}, {"port": 81}]
+    with pytest.raises(ApiError, match="does not contain declared merge key: containerPort"):
+        strategic({}, {"spec": {"containers": [{"name": "c", "ports": [{"port": 80}]}]}}, typed(POD))
+
+
+def test_without_a_schema_there_is_no_strategic_patch() -> None:
+    with pytest.raises(ApiError, match="unsupported: strategic merge patch"):
+        patched({}, {}, "strategic")
