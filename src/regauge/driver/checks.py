@@ -11,7 +11,8 @@ from regauge.pluginapi import RECEIVE_LIMIT_BYTES, UNHEALTHY, PluginDevice, list
 
 
 def check_devices(description: Description, file: str) -> None:
-    """Raises `InputError` for a device that is there twice, by name or physically, and for a list too large to send."""
+    """Raises `InputError` for a device that is there twice, by name or physically, for one that the way of answering cannot
+    carry, and for a list too large to send."""
     names: dict[str, Device] = {}
     for device in description.devices:
         old = names.setdefault(device.name, device)
@@ -23,7 +24,28 @@ def check_devices(description: Description, file: str) -> None:
             old = parts.setdefault(part, device)
             if old is not device:
                 raise _twice(file, device, old, f"{part[0]} {part[1]} is also {old.name}")
+    for device in description.devices:
+        if device.stack is Stack.DEVICE_PLUGIN and not description.answer_cdi:
+            _check_classic(device, file)
     _check_list_size(description, file)
+
+
+def _check_classic(device: Device, file: str) -> None:
+    """The classic fields of Allocate are variables, mounts and device nodes."""
+    edits = device.edits
+    parts = (
+        ("hooks", edits.hooks),
+        ("netDevices", edits.net_devices),
+        ("gids", edits.additional_gids),
+        ("names in CDI specs of others", device.cdi_names),
+    )
+    lost = [name for name, part in parts if part]
+    if lost:
+        raise InputError(
+            f"it has {', '.join(lost)}, which the device plugin's classic answer cannot carry",
+            where=_where(file, device),
+            fix="say devicePlugin: {answer: cdi}, or both where the runtime knows CDI",
+        )
 
 
 def _twice(file: str, device: Device, old: Device, what: str) -> InputError:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from regauge.base import InputError
 from regauge.cdi import Catalog, ContainerEdits, Entry, Host, NoHostDevice, split_device
 from regauge.cdi.directory import DEFAULT_DIRECTORIES, SpecDirectories
 from regauge.driver.description import Description, Device, Identity
@@ -59,15 +58,7 @@ class AdoptKind(FoundKind):
         return _Settings(tuple(directories))
 
     async def discover(self, description: Description) -> tuple[Device, ...]:
-        found = await super().discover(description)
-        for device in found:
-            if device.cdi_names and not description.answer_cdi:
-                raise InputError(
-                    "adopted devices can be given to containers only by their CDI names",
-                    where=description.discover.where,
-                    fix="say devicePlugin: {answer: cdi}",
-                )
-        return self._once(found)
+        return self._once(await super().discover(description))
 
     def find(self, description: Description) -> Iterable[Found]:
         assert isinstance(description.settings, _Settings)

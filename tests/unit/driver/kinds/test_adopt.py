@@ -12,7 +12,6 @@ from regauge.base import InputError
 from regauge.cdi import inject
 from regauge.cdi.directory import SpecDirectories
 from regauge.driver import Stack
-from regauge.driver.kinds.adopt import AdoptKind
 
 GPU = "GPU-11111111-aaaa-bbbb-cccc-000000000000"
 NODES = (
@@ -112,7 +111,8 @@ def test_a_spec_that_appears_and_goes_is_seen() -> None:
 
 
 def test_classic_fields_cannot_carry_an_adopted_device() -> None:
-    kind = Kind("adopt", text("adopt").replace("rules:", "devicePlugin: {answer: classic}\nrules:"))
-    with pytest.raises(InputError, match="only by their CDI names"):
-        kind.discover()
-    assert isinstance(kind.kind, AdoptKind)
+    async def scenario(node: Node) -> None:
+        with pytest.raises(InputError, match="it has names in CDI specs of others, which the device plugin's classic"):
+            await node.start()
+
+    played("adopt", scenario, text("adopt").replace("rules:", "devicePlugin: {answer: classic}\nrules:"))

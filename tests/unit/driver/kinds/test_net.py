@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.driver.fakes import CDI, DRIVER, Node
+from tests.unit.driver.fakes import CDI, DRIVER, FakeClock, Node
 from tests.unit.driver.kinds.trees import USE, Kind, played, text
 
 from regauge.cdi import NetDevice
-from regauge.cdi.directory import read_file
+from regauge.cdi.directory import RealHost, read_file
 from regauge.driver import Stack
+from regauge.driver.kinds import Surroundings
+from regauge.driver.kinds.net import NetKind
+from regauge.driver.process import check
+from regauge.host import RealFiles
 
 VF = "/sys/bus/pci/devices/0000:18:00.3"
 
@@ -128,3 +133,18 @@ def test_an_interface_can_be_left_to_the_host() -> None:
     assert vf.edits.net_devices == ()
     assert [node.path for node in vf.edits.device_nodes] == ["/dev/infiniband/uverbs1"]
     assert asyncio.run(kind.kind.prepare(vf, USE)).is_empty()
+
+
+def test_this_machines_uplink_is_not_served() -> None:
+    """The real sysfs: with a rule for everything, what has the default route is left alone."""
+    route = Path("/proc/net/route")
+    if not route.exists():
+        pytest.skip("this machine has no network")
+    lines = [line.split() for line in route.read_text().splitlines()[1:]]
+    uplinks = {fields[0] for fields in lines if fields[1] == fields[7] == "00000000"}
+    kind = NetKind(Surroundings(RealFiles(), RealHost(), FakeClock()))
+    described = check((text("net").split("rules:")[0] + "rules: [{stack: dra}]\n").encode(), "f")
+    found = asyncio.run(kind.discover(described))
+    served = {one.host_interface_name for device in found for one in device.edits.net_devices}
+    assert not served & (uplinks | {"lo"})
+    assert served <= {path.name for path in Path("/sys/class/net").iterdir()}

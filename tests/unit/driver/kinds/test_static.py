@@ -64,6 +64,19 @@ def test_what_is_wrong_is_said(old: str, new: str, expected: str) -> None:
     assert expected in str(caught.value)
 
 
+def test_what_the_classic_answer_cannot_carry_is_said_before_a_container_misses_it() -> None:
+    classic = (
+        text("static")
+        .replace("devices:", "devicePlugin: {answer: classic}\ndevices:")
+        .replace("stack: dra", "stack: %s")
+    )
+    Kind("static", classic % "dra")
+    with pytest.raises(
+        InputError, match="device gpu-0: it has hooks, netDevices, gids, which the device plugin's classic"
+    ):
+        Kind("static", classic.replace("stack: dra", "stack: device-plugin"))
+
+
 @pytest.mark.parametrize("section", ["discover: {}", "rules: []"])
 def test_a_description_without_devices_is_refused(section: str) -> None:
     with pytest.raises(InputError, match=r"nothing would be served \(list at least one under devices\)"):
