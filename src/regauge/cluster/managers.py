@@ -117,7 +117,7 @@ class FieldManagement:
         entry = mine if mine is not None and same else _entry(kind, manager, "Apply", fields, now)
         if manager.name == _KUBECTL and LAST_APPLIED in (live["metadata"].get("annotations") or {}):
             new = _remembering(new, wanted)
-        return _with(new, [*(item for item in others if item["fieldsV1"]), entry])
+        return _with(new, [item for item in (*others, entry) if item["fieldsV1"]])
 
     def _applied_before(self, schema: Schema, live: Object, path: Path) -> bool:
         """Whether a field is as the last client-side apply left it: kubectl may take it over."""

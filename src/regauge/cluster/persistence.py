@@ -18,6 +18,7 @@ import msgspec
 
 from regauge.base import InputError
 from regauge.cluster.store import LOG_LENGTH, Key, Slot, Store, slot
+from regauge.kube import ServerUnavailable
 from regauge.model import Kind, Object
 
 FORMAT = 1
@@ -69,9 +70,16 @@ class DurableStore(Store):
         self._pending[slot(kind), key] = self.find(kind, key)
 
     def flush(self) -> None:
-        """Commit and sync all writes so far. Raises `sqlite3.Error` when the disk refuses; then nothing is committed."""
+        """Commit and sync all writes so far. Raises `ServerUnavailable` when the disk refuses; then the next call tries."""
         if not self._pending:
             return
+        try:
+            self._commit()
+        except sqlite3.Error as error:
+            raise ServerUnavailable(f"the store cannot be written: {error}") from None
+        self._pending.clear()
+
+    def _commit(self) -> None:
         with self._database:
             self._database.execute("BEGIN")
             for (names, key), object_ in self._pending.items():
@@ -80,7 +88,6 @@ class DurableStore(Store):
                 else:
                     self._database.execute(_PUT, (*names, *key, msgspec.json.encode(object_)))
             self._database.execute(_FACT, ("revision", self.revision))
-        self._pending.clear()
 
     def close(self) -> None:
         self.flush()

@@ -26,12 +26,13 @@ from regauge.cluster.bodies import MAX_BODY_BYTES
 from regauge.cluster.exchange import Answer, Request, Target, find_target, refusal
 from regauge.cluster.refusals import failure
 from regauge.cluster.rest import answer, authorize, no_watch_on_one
-from regauge.cluster.streams import Watch, line, pod_log
+from regauge.cluster.streams import Streams, Watch, line, pod_log
 from regauge.host import check_socket_path, is_listening
-from regauge.kube import ApiError, Gone
+from regauge.kube import ApiError, Gone, ServerUnavailable
 
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5
+END_IN_ORDER_S = 1.0
 _PEER = "regauge.peer"
 _COMMON: dict[str, Any] = {
     "log_config": None,
@@ -44,7 +45,7 @@ _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _TRUE = ("1", "true", "True", "maybe")
 
 
-def make_app(api: Api, guard: Guard | None = None) -> Starlette:
+def make_app(api: Api, streams: Streams, guard: Guard | None = None) -> Starlette:
     """The API as an ASGI application. Without a guard whoever reaches it may do everything."""
 
     async def handle(request: HttpRequest) -> Response:
@@ -54,20 +55,23 @@ def make_app(api: Api, guard: Guard | None = None) -> Starlette:
             return _respond(refusal(error), "")
         if isinstance(call, Answer):
             return _respond(call, "")
-        response = _handled(api, call)
-        api.state.store.flush()
+        response = _handled(api, call, streams)
+        try:
+            api.state.store.flush()
+        except ServerUnavailable as error:
+            return _respond(Answer(503, failure(503, "ServiceUnavailable", str(error))), "")
         return response
 
     return Starlette(routes=[Route("/{path:path}", handle, methods=_METHODS)])
 
 
-def _handled(api: Api, call: Request) -> Response:
+def _handled(api: Api, call: Request, streams: Streams) -> Response:
     if call.method == "GET":
         target = find_target(api.state.store, call.path)
         if target is not None and target.subresource == "log":
-            return _log(api, call, target)
+            return _log(api, call, target, streams)
         if target is not None and call.query.get("watch") in _TRUE:
-            return _watch(api, call, target)
+            return _watch(api, call, target, streams)
     return _respond(answer(api, call), call.accept)
 
 
@@ -111,10 +115,10 @@ def _respond(found: Answer, accept: str) -> Response:
     return response
 
 
-def _log(api: Api, call: Request, target: Target) -> Response:
+def _log(api: Api, call: Request, target: Target, streams: Streams) -> Response:
     try:
         authorize(api, call)
-        found = pod_log(api, target, call)
+        found = pod_log(api, target, call, streams)
     except ApiError as error:
         return _respond(refusal(error), call.accept)
     if isinstance(found, Answer):
@@ -122,7 +126,7 @@ def _log(api: Api, call: Request, target: Target) -> Response:
     return StreamingResponse(found, media_type="text/plain")
 
 
-def _watch(api: Api, call: Request, target: Target) -> Response:
+def _watch(api: Api, call: Request, target: Target, streams: Streams) -> Response:
     try:
         authorize(api, call)
         no_watch_on_one(target)
@@ -132,7 +136,7 @@ def _watch(api: Api, call: Request, target: Target) -> Response:
         return _stream(_one_error(error))
     except ApiError as error:
         return _respond(refusal(error), call.accept)
-    return _stream(stream.lines())
+    return _stream(stream.lines(streams))
 
 
 def _stream(lines: AsyncIterator[bytes]) -> Response:
@@ -146,7 +150,8 @@ async def _one_error(error: ApiError) -> AsyncIterator[bytes]:
 class _Running:
     """A uvicorn server as a task of this loop."""
 
-    def __init__(self, config: uvicorn.Config, where: str) -> None:
+    def __init__(self, config: uvicorn.Config, where: str, streams: Streams) -> None:
+        self._streams = streams
         self._server = _Server(config)
         self._where = where
         self._task: asyncio.Task[None] | None = None
@@ -170,8 +175,10 @@ class _Running:
 
     async def stop(self) -> None:
         self._server.should_exit = True
-        self._server.force_exit = True
+        self._streams.end()
         if self._task is not None:
+            await asyncio.wait([self._task], timeout=END_IN_ORDER_S)
+            self._server.force_exit = True
             await self._task
 
 
@@ -190,8 +197,9 @@ class ApiListener:
     def __init__(self, api: Api, guard: Guard, host: str, port: int, tls: TlsFiles) -> None:
         self._guard = guard
         self._host = host
+        streams = Streams()
         config = uvicorn.Config(
-            make_app(api, guard),
+            make_app(api, streams, guard),
             host=host,
             port=port,
             http=_PeerProtocol,
@@ -204,7 +212,7 @@ class ApiListener:
         config.load()
         assert config.ssl is not None
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._running = _Running(config, f"{host}:{port}")
+        self._running = _Running(config, f"{host}:{port}", streams)
 
     async def start(self) -> None:
         try:
@@ -237,7 +245,8 @@ class ApiSocket:
 
     def __init__(self, api: Api, path: str) -> None:
         self.path = path
-        self._running = _Running(uvicorn.Config(make_app(api), uds=path, **_COMMON), path)
+        streams = Streams()
+        self._running = _Running(uvicorn.Config(make_app(api, streams), uds=path, **_COMMON), path, streams)
 
     async def start(self) -> None:
         """Raises `InputError` when the path is too long or another server listens there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 import msgspec
 
@@ -13,7 +13,7 @@ from regauge.cluster.api import Api
 from regauge.cluster.exchange import Answer, Request, Target
 from regauge.cluster.refusals import bad_request, failure
 from regauge.cluster.tables import accepted, represented
-from regauge.kube import WatchEvent
+from regauge.kube import ServerUnavailable, WatchEvent
 from regauge.model import Object
 
 WATCH_BUFFER = 10_000
@@ -26,6 +26,28 @@ _TRUE = ("1", "true", "True", "maybe")
 def line(type_: str, object_: Object) -> bytes:
     """One event of a watch as it goes over the wire."""
     return msgspec.json.encode({"type": type_, "object": object_}) + b"\n"
+
+
+class Streams:
+    """What a server is streaming, so that all of it ends in order when the server does."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._waiting: set[asyncio.Event] = set()
+
+    def end(self) -> None:
+        self.ended = True
+        for event in self._waiting:
+            event.set()
+
+    @contextlib.contextmanager
+    def waking(self, event: asyncio.Event) -> Iterator[None]:
+        """`event` is set when all streams end."""
+        self._waiting.add(event)
+        try:
+            yield
+        finally:
+            self._waiting.discard(event)
 
 
 class Watch:
@@ -54,26 +76,33 @@ class Watch:
         self._events.append(event)
         self._ready.set()
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        """The events as lines of JSON, until the time is over or the reader is gone."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + self._timeout_s
+    async def lines(self, streams: Streams) -> AsyncIterator[bytes]:
+        """The events as lines of JSON, until the time is over, the reader is gone or all streams end."""
         try:
-            for line in self._waiting():
-                yield line
-            if self._initial_end:
-                yield self._bookmark({"k8s.io/initial-events-end": "true"})
-            while loop.time() < end:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._ready.wait(), min(BOOKMARK_EVERY_S, end - loop.time()))
-                if len(self._events) > WATCH_BUFFER:
-                    return
-                if not self._events and self._bookmarks:
-                    yield self._bookmark()
-                for line in self._waiting():
-                    yield line
+            with streams.waking(self._ready):
+                async for told in self._told(streams):
+                    yield told
+        except ServerUnavailable:
+            return  # what cannot be made to last is not told; the client lists again
         finally:
             self._stop()
+
+    async def _told(self, streams: Streams) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._timeout_s
+        for line in self._waiting():
+            yield line
+        if self._initial_end:
+            yield self._bookmark({"k8s.io/initial-events-end": "true"})
+        while loop.time() < end and not streams.ended:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), min(BOOKMARK_EVERY_S, end - loop.time()))
+            if len(self._events) > WATCH_BUFFER:
+                return
+            if not self._events and self._bookmarks:
+                yield self._bookmark()
+            for line in self._waiting():
+                yield line
 
     def _waiting(self) -> list[bytes]:
         self._api.state.store.flush()
@@ -100,7 +129,7 @@ def _seconds(text: str | None) -> float:
     return min(float(text), LONGEST_WATCH_S) if text and text.isdigit() and int(text) else LONGEST_WATCH_S
 
 
-def pod_log(api: Api, target: Target, request: Request) -> Answer | AsyncIterator[bytes]:
+def pod_log(api: Api, target: Target, request: Request, streams: Streams) -> Answer | AsyncIterator[bytes]:
     """The log of a pod's container, as a whole or as a stream. Raises `ApiError` when there is none to choose."""
     pod = api.get(target.kind, target.name, target.namespace)
     names = [item["name"] for item in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])]
@@ -121,7 +150,7 @@ def pod_log(api: Api, target: Target, request: Request) -> Answer | AsyncIterato
         message = f'container "{name}" in pod "{target.name}" is waiting to start: {why}'
         return Answer(400, failure(400, "BadRequest", message))
     if request.query.get("follow") in _TRUE:
-        return _follow_log(api, uid, name, request.query.get("tailLines"))
+        return _follow_log(api, uid, name, request.query.get("tailLines"), streams)
     return Answer(200, _tail(found[0], request.query.get("tailLines")).decode(errors="replace"))
 
 
@@ -132,7 +161,7 @@ def _tail(data: bytes, lines: str | None) -> bytes:
     return b"".join(kept[-int(lines) :]) if int(lines) else b""
 
 
-async def _follow_log(api: Api, uid: str, name: str, lines: str | None) -> AsyncIterator[bytes]:
+async def _follow_log(api: Api, uid: str, name: str, lines: str | None, streams: Streams) -> AsyncIterator[bytes]:
     found = api.state.pod_logs(uid, name)
     at = 0 if found is None else len(found[0]) - len(_tail(found[0], lines))
     while found is not None:
@@ -140,7 +169,7 @@ async def _follow_log(api: Api, uid: str, name: str, lines: str | None) -> Async
         if len(data) > at:
             yield data[at:]
             at = len(data)
-        if not running:
+        if not running or streams.ended:
             return
         await asyncio.sleep(LOG_LOOK_S)
         found = api.state.pod_logs(uid, name)

@@ -25,6 +25,7 @@ from regauge.cluster.queue import ControllerRunner
 from regauge.cluster.server import ApiListener, TlsFiles
 from regauge.driver import Description, read_description
 from regauge.host import RealClock, file_lock
+from regauge.kube import ServerUnavailable
 from regauge.model import Rules
 from regauge.rehearsal.nodes import HOST, MemoryMachine, NodePlan, NodeWorld
 from regauge.rehearsal.report import Mode
@@ -159,7 +160,8 @@ async def _keep_flushing(store: DurableStore) -> None:
     """What nobody waits for is on disk soon, too."""
     while True:
         await asyncio.sleep(FLUSH_EVERY_S)
-        store.flush()
+        with contextlib.suppress(ServerUnavailable):  # told to whoever waits for a write; tried again here
+            store.flush()
 
 
 def _machine(name: str, description: Description) -> MemoryMachine:

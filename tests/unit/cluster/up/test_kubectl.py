@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support import kubectl
 from tests.unit.cluster.up.program import Program, running
 
 MANIFEST = """
@@ -169,7 +171,13 @@ def test_it_ends_on_a_signal_and_is_as_it_was_afterwards(tmp_path: Path) -> None
     with running(state, "--nodes", "1") as first:
         first.kubectl("create", "configmap", "kept", "--from-literal=a=b")
         uid = first.kubectl("get", "node", "node-1", "-o", "jsonpath={.metadata.uid}")
+        watcher = subprocess.Popen(
+            [str(kubectl()), "--kubeconfig", str(state / "kubeconfig"), "get", "cm", "-w"], stdout=subprocess.PIPE
+        )
+        assert watcher.stdout is not None and watcher.stdout.readline().startswith(b"NAME")
         assert first.end(signal.SIGTERM) == 0
+        watcher.kill()
+        watcher.wait(10)
         assert "Traceback" not in first.said()
     with running(state, "--nodes", "1", "--kube-version", "1.37") as second:
         assert second.kubectl("get", "cm", "kept", "-o", "jsonpath={.data.a}") == "b"
