@@ -114,11 +114,13 @@ class TaintPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How what a kind finds becomes a device: `match` has patterns by fact, `fields` the rest as the file says it."""
+    """How what a kind finds becomes a device: `match` has patterns by fact, `fields` the rest as the file says it. One that
+    is `constant` inserts no facts."""
 
     match: Mapping[str, tuple[str, ...]]
     fields: Fields
     skip: bool = False
+    constant: bool = False
 
 
 _NO_FIELDS = Fields({}, Where())

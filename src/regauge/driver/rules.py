@@ -19,7 +19,7 @@ from regauge.driver.description import Device, Identity, Rule, Stack
 from regauge.driver.fields import Fields, type_name
 from regauge.driver.names import device_name_problem
 from regauge.driver.notices import Notice, Tell
-from regauge.driver.parts import ATTRIBUTES_LIMIT, DEVICE_FIELDS, device_of, read_edits, refuse
+from regauge.driver.parts import ATTRIBUTES_LIMIT, DEVICE_FIELDS, device_of, read_edits
 
 _RULE = ("match", "skip")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -52,7 +52,7 @@ def read_rules(rules: Sequence[Fields], facts: Mapping[str, str | int | bool], r
         match = fields.mapping("match")
         patterns = {name: _patterns(match, name, facts) for name in match.value}
         rest = replace(fields, value={name: value for name, value in fields.value.items() if name not in _RULE})
-        rule = Rule(patterns, rest, fields.flag("skip", False))
+        rule = Rule(patterns, rest, fields.flag("skip", False), not _has_placeholder(rest.value))
         if rule.skip and rest.value:
             raise fields.wrong("skip", "a rule that leaves devices out says nothing else of them")
         if not rule.skip:
@@ -93,6 +93,11 @@ def matches(rule: Rule, facts: Mapping[str, str | int | bool]) -> bool:
 
 def device_by(rule: Rule, found: Found) -> Device:
     """The device that a rule makes of a thing. Raises `InputError` for a result that Kubernetes or CDI would refuse."""
+    return _joined(rule, _said(rule, found), found)
+
+
+def _said(rule: Rule, found: Found) -> Device:
+    """What the rule itself says of the thing."""
     value = inserted(rule.fields, "", rule.fields.value, found.facts)
     if isinstance(rule.fields.value.get("name"), str):
         labels = {fact: label(_text(one)) for fact, one in found.facts.items()}
@@ -100,24 +105,38 @@ def device_by(rule: Rule, found: Found) -> Device:
     fields = replace(rule.fields, value=value)
     name = fields.text("name", found.name)
     fields = fields.named(f"device {name}")
-    refuse(replace(fields, value={**fields.value, "name": name}), "name", device_name_problem(name))
-    edits = merge_edits((found.edits, read_edits(fields)))
+    return device_of(fields, name, read_edits(fields))
+
+
+def _joined(rule: Rule, said: Device, found: Found) -> Device:
+    """What the rule says and what was found, as one device."""
+    name = said.name if "name" in rule.fields.value else found.name
+    if problem := device_name_problem(name):
+        raise _wrong(rule, name, "name", f"{name!r} cannot be used: {problem}")
+    edits = merge_edits((found.edits, said.edits))
     if edits.is_empty():
-        raise fields.wrong("deviceNodes", "the device gives a container nothing", "add deviceNodes, mounts or env")
-    device = device_of(fields, name, edits)
-    attributes = {**found.attributes, **device.attributes}
-    capacity = {**found.capacity, **device.capacity}
+        raise _wrong(
+            rule, name, "deviceNodes", "the device gives a container nothing", "add deviceNodes, mounts or env"
+        )
+    attributes = {**found.attributes, **said.attributes}
+    capacity = {**found.capacity, **said.capacity}
     if len(attributes) + len(capacity) > ATTRIBUTES_LIMIT:
         what = f"with what was found there are {len(attributes) + len(capacity)} attributes and capacities"
-        raise fields.wrong("attributes", f"{what}, at most {ATTRIBUTES_LIMIT}")
+        raise _wrong(rule, name, "attributes", f"{what}, at most {ATTRIBUTES_LIMIT}")
     return replace(
-        device,
-        identity=_merged(found.identity, device.identity),
+        said,
+        name=name,
+        edits=edits,
+        identity=_merged(found.identity, said.identity),
         attributes=attributes,
         capacity=capacity,
-        numa_node=found.numa_node if device.numa_node is None else device.numa_node,
+        numa_node=found.numa_node if said.numa_node is None else said.numa_node,
         cdi_names=found.cdi_names,
     )
+
+
+def _wrong(rule: Rule, name: str, field_: str, what: str, fix: str | None = None) -> InputError:
+    return rule.fields.named(f"device {name}").wrong(field_, what, fix)
 
 
 def _merged(found: Identity, described: Identity) -> Identity:
@@ -140,6 +159,14 @@ def inserted(fields: Fields, path: str, value: Any, facts: Mapping[str, Any]) ->
     return facts[whole[1]] if whole else _PLACEHOLDER.sub(lambda hit: _text(facts[hit[1]]), value)
 
 
+def _has_placeholder(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_placeholder(inner) for inner in value.values())
+    if isinstance(value, list):
+        return any(_has_placeholder(inner) for inner in value)
+    return isinstance(value, str) and _PLACEHOLDER.search(value) is not None
+
+
 def label(*parts: str) -> str:
     """A device name out of parts of any kind: small letters, digits and '-'."""
     return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")[:_NAME_LIMIT].rstrip("-")
@@ -156,12 +183,19 @@ class Chooser:
         """The devices in the order found. What cannot be served is told and left out."""
         chosen: dict[str, Device] = {}
         trouble: dict[str, Notice] = {}
+        said: dict[int, Device] = {}  # by rule that says the same of everything, for those who find thousands
         for one in found:
             rule = next((rule for rule in rules if matches(rule, one.facts)), None)
             if rule is None or rule.skip:
                 continue
             try:
-                device = device_by(rule, one)
+                if id(rule) in said:
+                    device = _joined(rule, said[id(rule)], one)
+                else:
+                    words = _said(rule, one)
+                    device = _joined(rule, words, one)
+                    if rule.constant:
+                        said[id(rule)] = words
             except InputError as error:
                 trouble[f"{one.name}: {error}"] = Notice("not-served", str(error), "error", one.name)
                 continue

@@ -65,12 +65,8 @@ def test_what_is_wrong_is_said(old: str, new: str, expected: str) -> None:
 
 
 def test_what_the_classic_answer_cannot_carry_is_said_before_a_container_misses_it() -> None:
-    classic = (
-        text("static")
-        .replace("devices:", "devicePlugin: {answer: classic}\ndevices:")
-        .replace("stack: dra", "stack: %s")
-    )
-    Kind("static", classic % "dra")
+    classic = text("static").replace("devices:", "devicePlugin: {answer: classic}\ndevices:")
+    Kind("static", classic)
     with pytest.raises(
         InputError, match="device gpu-0: it has hooks, netDevices, gids, which the device plugin's classic"
     ):
