@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from regauge.model import Quantity
+from regauge.base import InputError
+from regauge.model import Quantity, QuantityError
 from regauge.model.core import Container, PodSpec
 from regauge.model.resource import QuantityText
 
@@ -30,7 +31,10 @@ _KUBERNETES = "kubernetes.io/"
 
 @lru_cache(maxsize=4096)
 def _nano_of_text(text: str) -> int:
-    quantity = Quantity.from_document(text)
+    try:
+        quantity = Quantity.from_document(text)
+    except QuantityError as error:
+        raise InputError(f"{text!r} is not a quantity: {error}", fix="write one such as 500m, 2 or 8Gi") from None
     shift = quantity.exponent + _NANO_DIGITS
     return int(quantity.unscaled * 10**shift) if shift >= 0 else int(-(-quantity.unscaled // 10**-shift))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from regauge.base import InputError
 from regauge.model import ObjectMeta, Rules, Snapshot, document_view
 from regauge.model.core import Node, Pod
 from regauge.model.kinds import DEVICE_TAINT_RULE
@@ -80,10 +81,13 @@ class State:
     def put_node(self, node: Node) -> None:
         name = node.metadata.name
         known = self.nodes.get(name)
-        if known is not None:
-            known.replace_node(node)
-            return
-        self.nodes[name] = info = node_info(node)
+        try:
+            if known is not None:
+                known.replace_node(node)
+                return
+            self.nodes[name] = info = node_info(node)
+        except InputError as error:
+            raise error.at(object=f"Node {name}") from None
         for pod in self._homeless.pop(name, {}).values():
             info.add(pod)
 
@@ -95,7 +99,11 @@ class State:
     # -- pods
 
     def info(self, pod: Pod) -> PodInfo:
-        return pod_info(pod, pod_level=self._pod_level)
+        """The pod prepared. Raises `InputError` for an amount that is no quantity."""
+        try:
+            return pod_info(pod, pod_level=self._pod_level)
+        except InputError as error:
+            raise error.at(object=f"Pod {pod.metadata.namespace}/{pod.metadata.name}") from None
 
     def put_pod(self, pod: Pod) -> None:
         """A pod came or changed. An assumed pod stays where it is assumed until it is bound or forgotten."""

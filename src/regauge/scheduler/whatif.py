@@ -123,8 +123,8 @@ def what_if(
     Raises `InputError` for objects that are not there.
     """
     snapshot, copies = as_stored(snapshot), tuple(copies)
-    made = changed(snapshot, changes)
     first = _settle(snapshot, before, random, [one for one in copies if _is_there(snapshot, one)])
+    made = changed(snapshot, changes)
     last = _settle(made.snapshot, after, random, copies)
     pods, unchanged = _differences(first.places, last.places)
     return WhatIf(first, last, pods, unchanged, made.notes)
