@@ -6,6 +6,7 @@ One that is bound to vfio-pci brings its VFIO nodes; for others a rule says whic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
@@ -14,8 +15,11 @@ from regauge.driver.description import Description, Device, Identity
 from regauge.driver.fields import Fields
 from regauge.driver.kinds.found import FoundKind
 from regauge.driver.kinds.interface import Condition, Fact, Surroundings
+from regauge.driver.notices import Notice
 from regauge.driver.rules import Found, label
 from regauge.driver.sysfs import EXAMPLE, UNKNOWN, Function, Sysfs, root_of
+
+_GROUP = re.compile(r"/dev/vfio/[0-9]+")
 
 
 class PciKind(FoundKind):
@@ -26,11 +30,32 @@ class PciKind(FoundKind):
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
         self._sysfs = Sysfs(surroundings.files)
+        self._told: frozenset[str] = frozenset()
 
     @staticmethod
     def settings(discover: Fields) -> object:
         discover.only("root")
         return root_of(discover)
+
+    async def discover(self, description: Description) -> tuple[Device, ...]:
+        """One device for each VFIO group: who opens a group's node has all its functions."""
+        taken: dict[str, str] = {}
+        left: list[Device] = []
+        told: dict[str, str] = {}
+        for device in await super().discover(description):
+            groups = [node.path for node in device.edits.device_nodes if _GROUP.fullmatch(node.path)]
+            other = next((taken[path] for path in groups if path in taken), "")
+            if other:
+                told[device.name] = (
+                    f"it is in the IOMMU group of {other}: only one of them can be served; skip one by a rule"
+                )
+                continue
+            left.append(device)
+            taken.update(dict.fromkeys(groups, device.name))
+        for name in told.keys() - self._told:
+            self.around.tell(Notice("not-served", told[name], "warning", name))
+        self._told = frozenset(told)
+        return tuple(left)
 
     def find(self, description: Description) -> Iterable[Found]:
         self._sysfs = Sysfs(self.around.files, str(description.settings))

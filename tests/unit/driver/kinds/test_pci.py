@@ -54,6 +54,20 @@ def test_a_function_for_virtual_machines_brings_its_vfio_nodes() -> None:
     assert device.edits.env == ("PCI_0000_AF_00_0=0000:af:00.0",)
 
 
+def test_two_functions_of_one_iommu_group_are_not_given_to_two_pods() -> None:
+    kind = Kind("pci")
+    twin = "0000:af:00.1"
+    for path, data in [one for one in kind.files.content.items() if one[0].startswith(f"{DEVICES}/0000:af:00.0/")]:
+        kind.files.make_directory(f"{DEVICES}/{twin}")
+        kind.files.write(path.replace("0000:af:00.0", twin), data)
+    kind.files.make_directory(f"/sys/kernel/iommu_groups/17/devices/{twin}")
+    for _ in range(2):
+        assert [name for name in kind.discover() if name.startswith("pci-0000-af")] == ["pci-0000-af-00-0"]
+    (notice,) = kind.notices
+    assert (notice.code, notice.about) == ("not-served", "pci-0000-af-00-1")
+    assert "it is in the IOMMU group of pci-0000-af-00-0" in notice.text
+
+
 def test_sriov_parents_children_and_the_rest_are_told_apart() -> None:
     kind = Kind("pci")
     read = {one.address: one for one in Sysfs(kind.files).functions()}
