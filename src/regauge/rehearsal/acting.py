@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ruamel.yaml import YAML
-
-from regauge.base import InputError
+from regauge.base import InputError, canonical_json
 from regauge.cluster import Killed
 from regauge.cluster.control_plane import CONTROLLER_MANAGER, SCHEDULER
 from regauge.kube import NotFound
-from regauge.model import KINDS, Kind, Object
+from regauge.model import KINDS, Kind, Object, read_documents
 from regauge.model.kinds import CORE_EVENT, EVENT, LEASE, NODE
 from regauge.rehearsal.faults import OF_A_DEVICE, OF_A_NODE, Fault, What
 from regauge.rehearsal.nodes import KUBELET, NodeWorld, RehearsedNode
@@ -147,7 +144,7 @@ class Actor:
         device = self._taken_out.pop((node.name, fault.device), None)
         if device is not None:
             document = self._description(node)
-            document["devices"].append(device)
+            document["devices"] = [*document["devices"], device]
             self._describe(node, document)
         path = self._described(node, fault.device).get("healthFile")
         if path:
@@ -166,12 +163,12 @@ class Actor:
         return f"{node.kubelet_dir}/devices.yaml"
 
     def _description(self, node: RehearsedNode) -> Any:
-        return YAML(typ="safe").load(node.machine.files.read(self._config(node)))
+        path = self._config(node)
+        (document,) = read_documents(node.machine.files.read(path), path)
+        return dict(document.object)
 
     def _describe(self, node: RehearsedNode, document: Any) -> None:
-        text = io.BytesIO()
-        YAML(typ="safe").dump(document, text)
-        node.machine.files.write(self._config(node), text.getvalue())
+        node.machine.files.write(self._config(node), canonical_json(document))
 
     def _described(self, node: RehearsedNode, name: str) -> Any:
         devices = {one["name"]: one for one in self._description(node)["devices"]}
