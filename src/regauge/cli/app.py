@@ -33,6 +33,8 @@ HELP = """Run accelerators on Kubernetes under Device Plugins and DRA, and move 
 Start here:
   regauge rehearse                a first move, live, in a minute, on this machine alone
   regauge assess                  what your current cluster would need to move (reads only)
+  regauge explain pod NAME        why a pod waits, or where it may go and what it holds
+  regauge whatif --drain NODE     what a change would do, before it is made
   regauge rehearse DIR            the same rehearsal with a dump of your cluster
   regauge up                      a cluster in one process, for kubectl
   regauge verify failures         what a cluster does when its parts fail

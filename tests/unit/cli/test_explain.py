@@ -13,6 +13,7 @@ from tests.support import ROOT, shared
 from tests.unit.test_docs import fields
 from typer.testing import CliRunner
 
+from regauge.allocator.reasons import NEARNESS
 from regauge.cli.app import app
 
 RUNNER = CliRunner()
@@ -372,3 +373,8 @@ def test_fields_of_a_forecast_are_those_of_its_page() -> None:
     document = json.loads(result.stdout)
     assert document["schema"] == "regauge.whatif/v1"
     assert fields(document, opaque) == told
+
+
+def test_verdicts_on_devices_are_those_of_the_page() -> None:
+    table = (ROOT / "docs" / "explain.md").read_text().split("| verdict on a device | because |\n")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `([\w ]+)` \|", table, re.M)) == set(NEARNESS)
