@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from regauge.inventory import is_extended_resource, newest_slices, whole
 from regauge.migrate.dependents import Dependent, find_dependents
@@ -69,6 +71,25 @@ class Assessment:
     verdict: Verdict
 
 
+@dataclass(frozen=True, slots=True)
+class _Estate:
+    """What every row looks at, worked out once: nodes by name, and which of them admit pods that choose alike."""
+
+    snapshot: Snapshot
+    rules: Rules
+    servings: Mapping[str, Serving]
+    by_name: Mapping[str, Node]
+    _admitted: dict[tuple[str, bytes], frozenset[str]] = field(default_factory=dict)
+
+    def admitted(self, workload: Workload, serving: Serving) -> frozenset[str]:
+        spec = workload.template.spec
+        key = serving.resource_name, msgspec.json.encode((sorted(spec.node_selector.items()), spec.affinity))
+        if key not in self._admitted:
+            near = (self.by_name[name] for name in serving.nodes if name in self.by_name)
+            self._admitted[key] = frozenset(node.metadata.name for node in near if _admits(workload, node))
+        return self._admitted[key]
+
+
 def assess(
     snapshot: Snapshot, rules: Rules, matches: DeviceMatcher, said: Mapping[str, tuple[str, ...]] | None = None
 ) -> Assessment:
@@ -80,16 +101,13 @@ def assess(
     names = {ask.name for item in workloads for ask in item.asks if ask.stack is not AskStack.CLAIM}
     counted = {name for node in snapshot.nodes for name in node.status.capacity if is_extended_resource(name)}
     servings = {name: find_serving(name, snapshot, matches) for name in sorted(names | counted)}
-    nodes = {node.metadata.name: node for node in snapshot.nodes}
-    rows = []
+    estate = _Estate(snapshot, rules, servings, {node.metadata.name: node for node in snapshot.nodes})
     ground = ground_of(rules, snapshot)
+    rows = []
     for item in workloads:
-        told = _said(item, said or {})
         counts = any(ask.stack is AskStack.LIMITS for ask in item.asks)
         growth = growth_of(item.document, ground) if counts else None
-        for ask in item.asks:
-            judgement = _judge(item, ask, servings, nodes, rules, told)
-            rows.append(replace(_row(item, ask, servings, snapshot, rules, judgement), growth=growth))
+        rows += [_row(item, ask, estate, growth, _said(item, said or {})) for ask in item.asks]
     pools = tuple(_with_verdict(pool, rows) for pool in _pools(snapshot))
     dependents = find_dependents(snapshot, servings.values(), workloads)
     verdict = together(row.judgement.verdict for row in rows)
@@ -100,19 +118,13 @@ def _said(workload: Workload, said: Mapping[str, tuple[str, ...]]) -> tuple[str,
     return tuple(dict.fromkeys((*said.get("", ()), *said.get(f"{workload.namespace}/{workload.name}", ()))))
 
 
-def _judge(
-    workload: Workload,
-    ask: Ask,
-    servings: Mapping[str, Serving],
-    nodes: Mapping[str, Node],
-    rules: Rules,
-    told: tuple[str, ...],
-) -> Judgement:
+def _judge(workload: Workload, ask: Ask, estate: _Estate, told: tuple[str, ...]) -> Judgement:
     if ask.stack is AskStack.CLAIM:
-        return judge(ask, (), None, rules)
-    on = tuple(nodes[name] for name in sorted({pod.spec.node_name for pod in workload.pods}) if name in nodes)
+        return judge(ask, (), None, estate.rules)
+    names = sorted({pod.spec.node_name for pod in workload.pods})
+    on = tuple(estate.by_name[name] for name in names if name in estate.by_name)
     triggers = find_triggers(Subject(workload, ask.name, on), told)
-    return judge(ask, triggers, servings[ask.name], rules)
+    return judge(ask, triggers, estate.servings[ask.name], estate.rules)
 
 
 def _with_verdict(pool: ServingPool, rows: Iterable[AssessRow]) -> ServingPool:
@@ -120,25 +132,18 @@ def _with_verdict(pool: ServingPool, rows: Iterable[AssessRow]) -> ServingPool:
     return replace(pool, verdict=together(row.judgement.verdict for row in rows if pool.pool in row.pools))
 
 
-def _row(
-    workload: Workload,
-    ask: Ask,
-    servings: Mapping[str, Serving],
-    snapshot: Snapshot,
-    rules: Rules,
-    judgement: Judgement,
-) -> AssessRow:
+def _row(workload: Workload, ask: Ask, estate: _Estate, growth: Growth | None, told: tuple[str, ...]) -> AssessRow:
     blockers: tuple[str, ...] = ()
     if ask.stack is AskStack.LIMITS:
-        blockers = tuple(_blockers(workload, ask, servings[ask.name], snapshot))
+        blockers = tuple(_blockers(workload, ask, estate))
     if ask.stack is not AskStack.CLAIM:
-        blockers += tuple(limit_range_blockers(workload, ask, snapshot))
+        blockers += tuple(limit_range_blockers(workload, ask, estate.snapshot))
     if ask.stack is AskStack.LIMITS:
-        needs = blockers + tuple(_adaptations(workload, ask, servings[ask.name], snapshot))
+        needs = blockers + tuple(_adaptations(workload, ask, estate.servings[ask.name], estate.snapshot))
     else:
-        needs = blockers + tuple(_present(ask, rules))
+        needs = blockers + tuple(_present(ask, estate.rules))
     pods_on = [pod.spec.node_name for pod in workload.pods if pod.spec.node_name]
-    pools = pools_of(pods_on, snapshot.nodes)
+    pools = pools_of(pods_on, (estate.by_name[name] for name in set(pods_on) if name in estate.by_name))
     asks_for = f"{ask.name} [{ask.detail}]" if ask.detail else ask.name
     return AssessRow(
         workload.namespace,
@@ -152,18 +157,19 @@ def _row(
         _state(workload),
         not blockers,
         needs,
-        judgement,
-        part=workload.part,
+        _judge(workload, ask, estate, told),
+        growth,
+        workload.part,
     )
 
 
-def _blockers(workload: Workload, ask: Ask, serving: Serving, snapshot: Snapshot) -> Iterator[str]:
+def _blockers(workload: Workload, ask: Ask, estate: _Estate) -> Iterator[str]:
     """What has to be there before this ask can move."""
+    serving = estate.servings[ask.name]
     if serving.device_class is None or not serving.devices:
         yield f"a DRA driver and class for {ask.name}: {serving.why}"
         return
-    nodes = {node.metadata.name: node for node in snapshot.nodes}
-    admitted = {name for name in serving.nodes if name in nodes and _admits(workload, nodes[name])}
+    admitted = estate.admitted(workload, serving)
     if not admitted:
         wanted = ", ".join(f"{key}={value}" for key, value in sorted(workload.template.spec.node_selector.items()))
         yield (
@@ -171,7 +177,7 @@ def _blockers(workload: Workload, ask: Ask, serving: Serving, snapshot: Snapshot
             f" its node selector or affinity ({wanted or 'affinity'}) admits none of these"
         )
         return
-    most = max(sum(1 for device in serving.devices if name in device.nodes) for name in admitted)
+    most = max(serving.by_node[name] for name in admitted)
     if most < ask.count:
         yield f"{ask.count} devices of class {serving.device_class} on one node: {most} is the most that any has"
 

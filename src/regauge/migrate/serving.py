@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
@@ -54,17 +55,21 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Who could serve a resource. `device_class` is None where nobody can, and `why` says so; `how` is the evidence."""
+    """Who could serve a resource. `device_class` is None where nobody can, and `why` says so; `how` is the evidence.
+
+    `by_node` is how many of the devices each node can reach.
+    """
 
     resource_name: str
     device_class: str | None
     how: str
     devices: tuple[Published, ...] = ()
     why: str = ""
+    by_node: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def nodes(self) -> frozenset[str]:
-        return frozenset(name for device in self.devices for name in device.nodes)
+        return frozenset(self.by_node)
 
 
 @cache
@@ -135,7 +140,8 @@ def _with_devices(
                 nodes = _reaching(slice_, device, snapshot.nodes)
                 found.append(Published(slice_.spec.driver, slice_.spec.pool.name, device.name, nodes))
     why = "" if found else f"class {device_class.metadata.name} matches no published device"
-    return Serving(resource_name, device_class.metadata.name, how, tuple(found), why)
+    by_node = Counter(name for device in found for name in device.nodes)
+    return Serving(resource_name, device_class.metadata.name, how, tuple(found), why, by_node)
 
 
 def _reaching(slice_: ResourceSlice, device: Device, nodes: tuple[Node, ...]) -> frozenset[str]:
