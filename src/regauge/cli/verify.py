@@ -86,8 +86,8 @@ def _chosen(suite: str, only: list[str] | None) -> tuple[Scenario, ...]:
 
 
 def _play(scenario: Scenario, live: bool, seed: int, output: Format) -> Played:
+    from regauge.rehearsal import Mode
     from regauge.rehearsal.playing import play
-    from regauge.rehearsal.report import Mode
 
     if output is Format.table:
         say(f"{plain(scenario.name)}: {plain(scenario.title)}")

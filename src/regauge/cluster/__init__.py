@@ -4,6 +4,9 @@
 `regauge.cluster.runtimes.process` and `regauge.cluster.runtimes.oci`) are the node half, `regauge.cluster.server` serves the
 API on a socket; they are imported by name.
 
+Whoever rehearses on it also names `regauge.cluster.api`, `regauge.cluster.control_plane` (its processes),
+`regauge.cluster.deletion` (times) and `regauge.cluster.story` (who wrote what).
+
 A cluster that stays is put together from `regauge.cluster.persistence` (the store on disk), `regauge.cluster.store`,
 `regauge.cluster.access.certificates`, `regauge.cluster.access.identity`, `regauge.cluster.access.guard`,
 `regauge.cluster.access.bootstrap`, `regauge.cluster.controllers.accounts` and `regauge.cluster.queue`.

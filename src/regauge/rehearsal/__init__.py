@@ -1,6 +1,8 @@
 """Rehearsals: a cluster with its nodes and drivers, live or in virtual time, and the scenarios that run on it.
 
-A cluster that stays is `regauge.rehearsal.up`, imported by name.
+A cluster that stays is `regauge.rehearsal.up`, imported by name. So are scenarios: `regauge.rehearsal.scenario` reads them,
+`regauge.rehearsal.playing` plays them, `regauge.rehearsal.exploring` plays them under random faults,
+`regauge.rehearsal.verifying` tells what came of it.
 """
 
 from regauge.rehearsal.rehearsing import RehearsalOptions, rehearse, write_report
