@@ -46,6 +46,9 @@ class Ground:
     _chosen: dict[str, Chosen] = field(default_factory=dict, compare=False, repr=False)
     _matching: dict[tuple[str, tuple[str, ...]], list[Found]] = field(default_factory=dict, compare=False, repr=False)
 
+    _published: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
+    _known: set[str] = field(default_factory=set, compare=False, repr=False)
+
     def choose(self, resource_name: str) -> Chosen:
         """The class that serves a counted resource, by the user's word, the estate, or the vendors' table."""
         if resource_name not in self._chosen:
@@ -98,11 +101,13 @@ class Ground:
 
     def publishes(self, driver: str, name: str) -> bool | None:
         """Whether any device of a driver has an attribute or capacity; None where there are no such devices."""
-        own = [item.device for item in self.devices if item.driver == driver]
-        if not own:
+        if driver not in self._published:
+            own = [item.device for item in self.devices if item.driver == driver]
+            self._published[driver] = frozenset(key for device in own for key in (*device.attributes, *device.capacity))
+            self._known.update([driver] if own else [])
+        if driver not in self._known:
             return None
-        names = (name, f"{driver}/{name}")
-        return any(key in device.attributes or key in device.capacity for device in own for key in names)
+        return bool({name, f"{driver}/{name}"} & self._published[driver])
 
     def _class_for(self, resource_name: str) -> tuple[str | None, str, str]:
         vendor = vendor_of(resource_name)

@@ -57,7 +57,7 @@ class Published:
 class Serving:
     """Who could serve a resource. `device_class` is None where nobody can, and `why` says so; `how` is the evidence.
 
-    `by_node` is how many of the devices each node can reach.
+    `by_node` is how many of the devices each node can reach, `drivers` who publishes them.
     """
 
     resource_name: str
@@ -66,6 +66,7 @@ class Serving:
     devices: tuple[Published, ...] = ()
     why: str = ""
     by_node: Mapping[str, int] = field(default_factory=dict)
+    drivers: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -141,7 +142,8 @@ def _with_devices(
                 found.append(Published(slice_.spec.driver, slice_.spec.pool.name, device.name, nodes))
     why = "" if found else f"class {device_class.metadata.name} matches no published device"
     by_node = Counter(name for device in found for name in device.nodes)
-    return Serving(resource_name, device_class.metadata.name, how, tuple(found), why, by_node)
+    drivers = tuple(sorted({device.driver for device in found}))
+    return Serving(resource_name, device_class.metadata.name, how, tuple(found), why, by_node, drivers)
 
 
 def _reaching(slice_: ResourceSlice, device: Device, nodes: tuple[Node, ...]) -> frozenset[str]:
