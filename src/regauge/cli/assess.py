@@ -201,25 +201,7 @@ def _document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
         "source": estate.source,
         "kubeVersion": minor,
         "verdict": found.verdict.value,
-        "workloads": [
-            {
-                "namespace": row.namespace,
-                "kind": row.kind,
-                "name": row.name,
-                "stack": row.stack.value,
-                "asksFor": row.asks_for,
-                "count": row.count,
-                "replicas": row.replicas,
-                "nodePools": list(row.pools),
-                "state": row.state,
-                "ready": row.ready,
-                "needs": list(row.needs),
-                "part": row.part,
-                "manifest": _manifest(row.growth),
-                "verdict": _verdict(row.judgement),
-            }
-            for row in found.rows
-        ],
+        "workloads": [_workload(row) for row in found.rows],
         "nodePools": [
             {
                 "name": pool.pool,
@@ -255,6 +237,25 @@ def _document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
         ],
         "notRead": [{"what": item.what, "why": item.why} for item in estate.skipped],
         "warnings": list(estate.warnings),
+    }
+
+
+def _workload(row: AssessRow) -> dict[str, Any]:
+    return {
+        "namespace": row.namespace,
+        "kind": row.kind,
+        "name": row.name,
+        "stack": row.stack.value,
+        "asksFor": row.asks_for,
+        "count": row.count,
+        "replicas": row.replicas,
+        "nodePools": list(row.pools),
+        "state": row.state,
+        "ready": row.ready,
+        "needs": list(row.needs),
+        "part": row.part,
+        "manifest": _manifest(row.growth),
+        "verdict": _verdict(row.judgement),
     }
 
 
