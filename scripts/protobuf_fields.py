@@ -7,6 +7,7 @@ module cache. Usage: scripts/protobuf_fields.py VERSION, such as v0.37.2.
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -52,8 +53,12 @@ def members(text: str) -> dict:
     return found
 
 
+def module_cache() -> str:
+    return subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def main() -> None:
-    root, version = Path.home() / "go/pkg/mod/k8s.io", sys.argv[1]
+    root, version = Path(module_cache()) / "k8s.io", sys.argv[1]
     result = {}
     for group in GROUPS:
         module, _, rest = group.partition("/")

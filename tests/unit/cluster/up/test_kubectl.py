@@ -51,7 +51,6 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
         yield program
 
 
-@pytest.mark.row(12, how="real")
 def test_what_is_served_is_found_and_explained(up: Program) -> None:
     assert "resourceclaims" in up.kubectl("api-resources", "--api-group=resource.k8s.io")
     assert "resource.k8s.io/v1" in up.kubectl("api-versions")
@@ -69,7 +68,6 @@ def test_nodes_have_the_devices_of_the_driver(up: Program) -> None:
     assert "accel.regauge.dev" in up.kubectl("get", "resourceslices")
 
 
-@pytest.mark.row(12, how="real")
 def test_a_claim_is_allocated_and_its_pod_runs(up: Program) -> None:
     up.kubectl("apply", "-f", "-", stdin=CLAIM)
     up.kubectl("wait", "pod/claiming", "--for=condition=Ready", "--timeout=20s")
@@ -165,7 +163,6 @@ def test_the_state_is_for_its_owner_alone(up: Program) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in up.state.iterdir() if path.is_file()} == {0o600}
 
 
-@pytest.mark.row(13, how="real")
 def test_it_ends_on_a_signal_and_is_as_it_was_afterwards(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with running(state, "--nodes", "1") as first:

@@ -1,4 +1,4 @@
-"""Recorded sessions of kubectl with a real 1.36.3, held against ours. Every difference is written down with its reason."""
+"""Transcripts of kubectl with a real 1.36.3, held against ours. Every difference is written down with its reason."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from tests.unit.cluster.up.served import Served, served
 from tests.unit.cluster.up.transcripts import difference, load_estate, transcripts
 
-# One server without controllers and nodes answers; sessions that wait for those are told by the other tests. Every third
-# session that only reads is replayed, all that write, since each goes on from the one before.
+# One server without controllers and nodes answers; transcripts that wait for those are told by the other tests. Every third
+# transcript that only reads is replayed, all that write, since each goes on from the one before.
 _WAITS = re.compile(
     r"rollout|-w |wait|--timeout|--cascade|^(scale|create job|exec|logs|top|set|run|cluster-info)|after-scale"
 )
@@ -22,13 +22,14 @@ DIFFERENCES = Path(__file__).with_name("differences.toml")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("sessions"), load_estate) as found:
+    with served(tmp_path_factory.mktemp("transcripts"), load_estate) as found:
         yield found
 
 
-@pytest.mark.row(12, how="vectors")
 def test_kubectl_prints_what_it_printed_before(server: Served) -> None:
-    known = {case: item["why"] for item in tomllib.loads(DIFFERENCES.read_text())["session"] for case in item["cases"]}
+    known = {
+        case: item["why"] for item in tomllib.loads(DIFFERENCES.read_text())["transcript"] for case in item["cases"]
+    }
     found, replayed = {}, 0
     for recorded in transcripts():
         number = int(recorded.name[:3])

@@ -1,4 +1,4 @@
-"""Recorded sessions of kubectl with a real cluster, and the same commands on ours."""
+"""Transcripts of kubectl with a real cluster, and the same commands on ours."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def transcripts() -> Iterator[Transcript]:
 
 
 def load_estate(api: Api) -> None:
-    """The small estate as it stood when the sessions were recorded, uids and statuses kept."""
+    """The small estate as it stood when the transcripts were recorded, uids and statuses kept."""
     documents = [
         document.object
         for path in sorted(Path(shared("estates/small")).glob("*.yaml"))
@@ -69,7 +69,7 @@ def load_estate(api: Api) -> None:
 
 
 def renamed(server: Served, command: str) -> str:
-    """With the generated names that the estate has now: it was made again after the sessions."""
+    """With the generated names that the estate has now: it was made again after the transcripts."""
     for name in set(_GENERATED.findall(command)):
         stem = name[: -len("xxxxx")]
         for kind in (POD, RESOURCE_CLAIM):
