@@ -31,6 +31,7 @@ from regauge.scheduler.extended import ClassResolver, extended_claim
 from regauge.scheduler.filters import matches_required_affinity, tolerates, untolerated
 from regauge.scheduler.finding import claim_named, find_named, near
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
+from regauge.scheduler.placing import check_node, held, schedule, unseen_parts
 from regauge.scheduler.resources import pod_requests
 from regauge.scheduler.results import (
     ClaimAllocation,
@@ -43,7 +44,6 @@ from regauge.scheduler.results import (
     SchedulerError,
     Unschedulable,
 )
-from regauge.scheduler.schedule import check_node, held, schedule, unseen_parts
 from regauge.scheduler.state import State
 from regauge.scheduler.stored import as_stored
 from regauge.scheduler.surroundings import SURROUNDING_KINDS

@@ -17,8 +17,8 @@ from regauge.scheduler.cycle import Cycle, begin, how_many
 from regauge.scheduler.explaining import ERROR, FITS, ClaimAnswer, cluster_notes, distance, explain_claim, mistakes
 from regauge.scheduler.filters import NODE_AFFINITY
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
+from regauge.scheduler.placing import schedule
 from regauge.scheduler.results import Held, Preemption, Refusal, Scheduled, SchedulerError, Unschedulable
-from regauge.scheduler.schedule import schedule
 from regauge.scheduler.shortfalls import counted, nearness, shortfalls
 from regauge.scheduler.state import State
 

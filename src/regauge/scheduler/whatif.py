@@ -21,9 +21,9 @@ from regauge.model.resource import ResourceClaim, ResourceClaimConsumerReference
 from regauge.scheduler.changing import Change, ObjectName, changed, find_document
 from regauge.scheduler.devices import PoolUse
 from regauge.scheduler.nodes import is_terminal
+from regauge.scheduler.placing import schedule
 from regauge.scheduler.resources import is_extended
 from regauge.scheduler.results import Held, Outcome, Scheduled
-from regauge.scheduler.schedule import schedule
 from regauge.scheduler.state import State, placed
 from regauge.scheduler.stored import as_stored, claim_templates, with_claims
 from regauge.scheduler.templates import new_pod

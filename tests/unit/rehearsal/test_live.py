@@ -17,7 +17,7 @@ from tests.unit.rehearsal.program import LIVE_STEPS, Ended, Place, place, rest, 
 
 from regauge.rehearsal import Mode, RehearsalOptions, rehearse
 
-RUNC_OF_THE_REAL_CLUSTER = Path.home() / ".cache/regauge-real-cluster/root/usr/sbin"
+RUNC_OF_THE_REAL_CLUSTER = Path.home().joinpath(".cache", "regauge-real-cluster", "root", "usr", "sbin")
 
 
 @pytest.fixture(scope="module")
