@@ -67,7 +67,9 @@ def main() -> None:
         for source in place.glob("*.go"):
             if not source.name.endswith("_test.go"):
                 known.update(members(source.read_text()))
-        for name, fields in messages((place / "generated.proto").read_text(), f"k8s.io.{group.replace('/', '.')}").items():
+        for name, fields in messages(
+            (place / "generated.proto").read_text(), f"k8s.io.{group.replace('/', '.')}"
+        ).items():
             struct = name.rpartition(".")[2]
             for number, (field, type_, shape) in fields.items():
                 pointer, inline, json_name = known.get((struct, field), (False, False, field))
