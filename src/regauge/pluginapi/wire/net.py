@@ -75,7 +75,8 @@ class WireNet:
     async def connect(self, address: str, timeout_s: float = 10.0) -> WireChannel:
         channel = grpc.aio.insecure_channel(f"unix:{address}", options=_CHANNEL_OPTIONS)
         try:
-            await asyncio.wait_for(_ready(channel, address), timeout_s)
+            async with asyncio.timeout(timeout_s):  # wait_for loses a cancellation that meets a refused connection
+                await _ready(channel, address)
         except TimeoutError:
             await channel.close()
             raise RpcError("DeadlineExceeded", f"{address} did not answer within {timeout_s:g} s") from None
