@@ -111,7 +111,7 @@ def must_be_quoted(text: str) -> bool:
     return (
         plain(text).kind != "str"
         or text in _OLD_BOOLS
-        or text == "<<"
+        or text in ("<<", "=")  # the merge key and the default value of YAML 1.1
         or _BASE_60.fullmatch(text) is not None
         or _TIMESTAMP.fullmatch(text) is not None
     )

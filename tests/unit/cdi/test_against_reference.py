@@ -285,7 +285,6 @@ def test_written_files() -> None:
         "{a}",
         "a,b",
         "*a",
-        "=",
         "%a",
         "@a",
         "`a",
