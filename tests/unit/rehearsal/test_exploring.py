@@ -27,7 +27,7 @@ from regauge.rehearsal.scenario import suite
 from regauge.scheduler import State
 
 (CROWD,) = suite("crowd")
-CI_BUDGET_S = 30.0
+CI_BUDGET_S = 15.0
 SOAK = int(os.environ.get("REGAUGE_SOAK", "5000"))
 Patch = Callable[[pytest.MonkeyPatch], None]
 
