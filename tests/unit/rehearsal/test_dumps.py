@@ -219,6 +219,7 @@ def test_a_big_dump_ends_soon(here: Place, nodes: int, pods: int, limit_s: float
     assert len(done.document["pods"]) == pods
 
 
+@pytest.mark.row(176)
 def test_an_estate_of_a_real_control_plane(here: Place, golden: Callable[[str, str], None]) -> None:
     """Pods that wait do so for the dump's reason; what cannot move is told why; the least at stake moves."""
     done = here.run("rehearse", str(shared("estates/small")))
