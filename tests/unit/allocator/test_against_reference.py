@@ -47,7 +47,7 @@ def compared(minor: str, seed: int, count: int) -> None:
     assert failing > count / 40
 
 
-@pytest.mark.row(3, 25, 28, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, how="oracle")
+@pytest.mark.row(3, 25, 28, 47, 52, 57, 58, 59, 60, 61, 64, 65, 66, 193, how="oracle")
 @pytest.mark.parametrize(("minor", "count"), [("1.37", 900), ("1.36", 700), ("1.35", 200), ("1.34", 200)])
 def test_random_cases(minor: str, count: int) -> None:
     compared(minor, 1, count)
