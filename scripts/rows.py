@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 import tomllib
 from collections import defaultdict
@@ -26,6 +27,9 @@ STRENGTH = {
     "oracle": "oracle or vectors",
     "real": "real component",
 }
+SCENARIOS = "src/regauge/rehearsal/suites"
+PLAYER = "tests/unit/rehearsal/test_verify.py::test_a_packaged_scenario_holds"
+LAST_STATEMENT = 248
 COLUMNS = ("real component", "oracle or vectors", "unit test")
 
 
@@ -56,8 +60,20 @@ def read_rows(path: Path = ROOT / "rows.toml") -> list[Row]:
 
 
 def read_marks(tests: Path = ROOT / "tests") -> list[Mark]:
-    """All row markers of the tests below `tests`."""
-    return [mark for path in sorted(tests.rglob("test_*.py")) for mark in marks_of(path, tests.parent)]
+    """All row markers of the tests below `tests`, and the rows that scenario files answer for: a test plays each."""
+    marks = [mark for path in sorted(tests.rglob("test_*.py")) for mark in marks_of(path, tests.parent)]
+    return marks + [mark for path in sorted((tests.parent / SCENARIOS).glob("*.yaml")) for mark in scenario_marks(path)]
+
+
+def scenario_marks(path: Path) -> Iterator[Mark]:
+    """The rows of each scenario of a suite; `F-3` is the third failure, whose row follows the others."""
+    for number, part in enumerate(re.split(r"^---$", path.read_text(), flags=re.MULTILINE)):
+        name = re.search(r"^metadata: \{name: \"?([\w-]+)", part, re.MULTILINE)
+        rows = re.search(r"^rows: \[(.*)\]", part, re.MULTILINE)
+        if name and rows:
+            told = [item.strip().strip("\"'") for item in rows[1].split(",") if item.strip()]
+            numbers = [LAST_STATEMENT + int(item[2:]) if item.startswith("F-") else int(item) for item in told]
+            yield Mark(f"{PLAYER}[{path.stem}-{name[1]}]", number, tuple(numbers), "unit")
 
 
 def marks_of(path: Path, root: Path) -> Iterator[Mark]:
