@@ -6,7 +6,9 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -123,14 +125,21 @@ def test_a_file_that_is_not_there_ends_with_two() -> None:
     assert run("--config", "x", "--listen", "0.0.0.0:1").exit_code == 2
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory with room below it for the paths of sockets."""
+    with tempfile.TemporaryDirectory(prefix="rg-") as directory:
+        yield Path(directory)
+
+
 @pytest.mark.row(9)
-def test_a_process_answers_its_probes_until_it_is_stopped(tmp_path: Path) -> None:
-    (tmp_path / "k").mkdir()
-    (tmp_path / "devices.yaml").write_text(text("mock").replace("count: 200", "count: 20"))
-    listen = f"unix:{tmp_path}/http.sock"
+def test_a_process_answers_its_probes_until_it_is_stopped(short_path: Path) -> None:
+    (short_path / "k").mkdir()
+    (short_path / "devices.yaml").write_text(text("mock").replace("count: 200", "count: 20"))
+    listen = f"unix:{short_path}/http.sock"
     command = [
-        *(sys.executable, "-m", "regauge", "driver", f"--config={tmp_path}/devices.yaml"),
-        *(f"--kubelet-dir={tmp_path}/k", f"--cdi-dir={tmp_path}/cdi", f"--slices-file={tmp_path}/slices.json"),
+        *(sys.executable, "-m", "regauge", "driver", f"--config={short_path}/devices.yaml"),
+        *(f"--kubelet-dir={short_path}/k", f"--cdi-dir={short_path}/cdi", f"--slices-file={short_path}/slices.json"),
         *(f"--listen={listen}", "--node=n1", "--log=json"),
     ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
