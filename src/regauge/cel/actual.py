@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from regauge.cel.environment import Variant
+from regauge.cel.estimate_rules import NOMINAL
 from regauge.cel.sizes import LIST_COST, REGEX_FACTOR, TEXT_FACTOR, scaled
 from regauge.cel.values import (
     Cidr,
@@ -121,46 +122,6 @@ def _equality(overload: str, args: Args, result: object) -> int | None:
     return 1 if type(args[0]) in _UNIT else None
 
 
-_NOMINAL: Final = [
-    "serviceAccount",
-    "path",
-    "group",
-    "resource",
-    "subresource",
-    "namespace",
-    "name",
-    "allowed",
-    "reason",
-    "error",
-    "errored",
-    "masked",
-    "prefixLength",
-    "family",
-    "isUnspecified",
-    "isLoopback",
-    "isLinkLocalMulticast",
-    "isLinkLocalUnicast",
-    "isGlobalUnicast",
-    "format.named",
-    "sign",
-    "asInteger",
-    "isInteger",
-    "asApproximateFloat",
-    "isGreaterThan",
-    "isLessThan",
-    "compareTo",
-    "add",
-    "sub",
-    "major",
-    "minor",
-    "patch",
-    "getScheme",
-    "getHostname",
-    "getHost",
-    "getPort",
-    "getEscapedPath",
-    "getQuery",
-]
 _SEARCHES: Final = ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes")
 _TRAVERSALS: Final = [
     "url",
@@ -177,7 +138,7 @@ _TRAVERSALS: Final = [
     "isSemver",
 ]
 _FUNCTIONS: Final[Mapping[str, Rule]] = {
-    **dict.fromkeys(_NOMINAL, _fixed(1)),
+    **dict.fromkeys(NOMINAL, _fixed(1)),
     **dict.fromkeys(_SEARCHES, _search),
     **dict.fromkeys(_TRAVERSALS, _traverse()),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _traverse(0, 2 * TEXT_FACTOR)),

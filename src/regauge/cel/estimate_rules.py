@@ -247,7 +247,7 @@ def _equality(site: Site) -> Estimate | None:
     return None if cost is None else (cost, None)
 
 
-_NOMINAL: Final = [
+NOMINAL: Final = [
     "serviceAccount",
     "path",
     "group",
@@ -296,7 +296,7 @@ def _authorize(site: Site) -> Estimate:
 
 
 _FUNCTIONS: Final[Mapping[str, Rule]] = {
-    **dict.fromkeys(_NOMINAL, _one),
+    **dict.fromkeys(NOMINAL, _one),
     **dict.fromkeys(_SEARCHES, _search),
     **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _traverse_target),
     **dict.fromkeys(
