@@ -16,7 +16,7 @@ import yaml
 from regauge.cluster.bootstrap import new_api_server
 from regauge.cluster.claims import ResourceClaimController
 from regauge.cluster.clock import VirtualClock, run_virtual
-from regauge.cluster.controllers import workload_controllers
+from regauge.cluster.controllers import node_controllers, workload_controllers
 from regauge.cluster.queue import ControllerRunner
 from regauge.cluster.scheduling import SchedulingLoop
 from regauge.features import rules
@@ -27,6 +27,7 @@ from regauge.model import kinds as k
 from regauge.model.rules import Rules
 
 EPOCH_S = 1_795_000_000.0
+NO_SILENCE_S = 86_400.0  # the recorder's nodes have no kubelets
 GATES = dict.fromkeys(
     (
         "DRADeviceTaintRules",
@@ -105,9 +106,12 @@ class Programs:
         else:
             claims = self.api.as_actor("kube-controller-manager", "resource_claim")
             status_api = self.api.as_actor("ResourceClaimController")
+            manager = self.api.as_actor("kube-controller-manager")
+            grace_s = next((_seconds(flag) for flag in self.flags.get(name, ()) if "grace" in flag), NO_SILENCE_S)
             controllers = [
                 ResourceClaimController(claims, self.rules, status_api=status_api),
-                *workload_controllers(self.api.as_actor("kube-controller-manager")),
+                *workload_controllers(manager),
+                *node_controllers(manager, self.rules, grace_s),
             ]
         for controller in controllers:
             runner = ControllerRunner(self.api, controller)
@@ -186,7 +190,8 @@ class Player:
                 pass
             case "waitgone":
                 kind = self._kind_named(argument[0])
-                await self._wait(lambda: self.api.find(kind, argument[2], argument[1]) is None, 20)
+                most_s = argument[3] if len(argument) > 3 else 20
+                await self._wait(lambda: self.api.find(kind, argument[2], argument[1]) is None, most_s)
             case "waitbound":
                 await self._wait(lambda: self._is_bound(argument), argument.get("max", 15))
             case "component":
@@ -199,8 +204,6 @@ class Player:
         return pod is not None and bool(pod["spec"].get("nodeName"))
 
     async def _component(self, verb: str, name: str, *flags: str) -> None:
-        if any("Node" in flag or "grace" in flag for flag in flags):
-            raise NotServed(f"flags {flags}")
         self.programs.flags[name] = list(flags)
         if verb in ("stop", "restart"):
             await self.programs.stop(name)

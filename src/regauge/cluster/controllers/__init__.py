@@ -59,5 +59,6 @@ def node_controllers(api: Api, rules: Rules, grace_s: float = GRACE_S) -> tuple[
     ]
     if rules.on("DRADeviceTaints"):
         events = api.as_actor(api.actor, DeviceTaintEviction.name)
-        found.append(DeviceTaintEviction(events, api.as_actor(DeviceTaintEviction.name), clock))
+        extended = "eviction-skips-extended-resources" not in rules.quirks
+        found.append(DeviceTaintEviction(events, api.as_actor(DeviceTaintEviction.name), clock, extended))
     return tuple(found)

@@ -1,7 +1,8 @@
 """Eviction of pods from tainted devices, by taints in slices and by DeviceTaintRules, whose status it keeps.
 
 Source: pkg/controller/devicetainteviction of 1.36. A toleration counts only when it names the effect NoExecute, although
-the scheduler takes one without; pods that got a device by an extended resource are left alone. Both are as upstream.
+the scheduler takes one without; up to 1.36 pods that got a device by an extended resource are left alone. Both are as
+upstream.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ class _Eviction:
 
 @dataclass(slots=True)
 class DeviceTaintEviction:
-    """Keys are (namespace, "pod:NAME") and ("", "rule:NAME"). `status_api`: the API as the writer of rules' status."""
+    """Keys are (namespace, "pod:NAME") and ("", "rule:NAME"). `status_api`: the API as the writer of rules' status.
+    `extended`: pods whose extended resources are devices have to go, too.
+    """
 
     api: ClusterApi
     status_api: ClusterApi
     clock: Clock
+    extended: bool = False
     _due: dict[str, float] = field(default_factory=dict)
     _evicted: dict[str, int] = field(default_factory=dict)
     _slices: dict[str, Object] = field(default_factory=dict)
@@ -73,11 +77,11 @@ class DeviceTaintEviction:
         return (*own, *self._all_pods())
 
     def _pod_keys(self, pod: Object, gone: bool) -> list[Key]:
-        if not pod["spec"].get("resourceClaims"):
+        special = decide.special_name(pod) if self.extended else None
+        if not decide.entries(pod) and not special:
             return []
         key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
-        for entry in decide.entries(pod):
-            claim = decide.claim_name(pod, entry)
+        for claim in (special, *(decide.claim_name(pod, entry) for entry in decide.entries(pod))):
             if claim:
                 users = self._users.setdefault((key[0], claim), set())
                 users.discard(key) if gone else users.add(key)
@@ -136,12 +140,14 @@ class DeviceTaintEviction:
         if not pod["spec"].get("nodeName"):
             return None
         found: list[_Eviction] = []
-        for entry in decide.entries(pod):
-            name = decide.claim_name(pod, entry)
+        named = [(decide.claim_name(pod, one), one.get("resourceClaimName") is None) for one in decide.entries(pod)]
+        if self.extended:
+            named.append((decide.special_name(pod), True))
+        for name, own in named:
             claim = self.api.find(RESOURCE_CLAIM, name, pod["metadata"]["namespace"]) if name else None
             if claim is None or not any(user["uid"] == pod["metadata"]["uid"] for user in decide.users(claim)):
                 continue
-            if entry.get("resourceClaimName") is None and not decide.owned_by(claim, pod):
+            if own and not decide.owned_by(claim, pod):
                 continue
             found += self._of_claim(view(claim, ResourceClaim), tuple(rules))
         if not found:
@@ -256,7 +262,7 @@ class DeviceTaintEviction:
         others = [one for one in self._rules.values() if one["metadata"]["uid"] != uid]
         found = []
         for pod in self.api.list(POD):
-            if pod["spec"].get("resourceClaims") and not pod["metadata"].get("deletionTimestamp"):
+            if not pod["metadata"].get("deletionTimestamp"):
                 eviction = self._eviction(pod, (*others, rule))
                 if eviction is not None and uid in eviction.rules:
                     found.append(pod)
