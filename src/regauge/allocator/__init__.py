@@ -8,6 +8,7 @@ The reference program's own cases are answered by `regauge.allocator.conformance
 from regauge.allocator.allocator import DEFAULT_BUDGET, Allocator, solve
 from regauge.allocator.decisions import Decisions
 from regauge.allocator.explaining import ClusterExplanation, Explanation, PoolNote, SlotNote, explain, explain_all
+from regauge.allocator.foretelling import Timeout
 from regauge.allocator.inventory import Inventory
 from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, NoFit, Outcome, Unsupported
 from regauge.allocator.pools import NodeView, PoolView, view
@@ -51,6 +52,7 @@ __all__ = [
     "Share",
     "SlotNote",
     "Subject",
+    "Timeout",
     "Unsupported",
     "Usage",
     "as_document",

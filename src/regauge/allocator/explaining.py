@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from regauge.allocator.bounds import first_bound
+from regauge.allocator.foretelling import Timeout, foretell
 from regauge.allocator.guide import can_guide
 from regauge.allocator.hints import Reads
 from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, Outcome, Unsupported
@@ -15,7 +16,6 @@ from regauge.allocator.problem import ALL, Problem, RequestPlan, Slot
 from regauge.allocator.reasons import CHOSEN, FREE, DeviceReason, Reasons
 from regauge.allocator.relaxing import Relaxation, missed, relaxations
 from regauge.allocator.search import admit
-from regauge.allocator.solving import upstream_steps
 from regauge.allocator.state import Aborted, Attempt
 from regauge.allocator.table import Table
 from regauge.allocator.usage import Usage
@@ -25,7 +25,6 @@ FITS, MISFIT, ERROR, NODE_ERROR = "fits", "does not fit", "error", "error on thi
 STALE, REMARK = "stale", "remark"
 UNKNOWN, UNSUPPORTED = "not determined", "unsupported"
 DEFAULT_BUDGET = 2_000
-_PATIENCE = 20_000
 _MOST_EXAMPLES = 8
 
 
@@ -61,8 +60,8 @@ class Explanation:
 
     `outcome` is one of the words above, `text` the main reason in one sentence, `error` what upstream reports.
     `would_fit` are single changes after which it fits, `missed` known mistakes of this Kubernetes minor that hide a
-    valid set. `bound` is the shortage that settles the matter, where one was found. `slow` warns where the scheduler's
-    own search is long.
+    valid set. `bound` is the shortage that settles the matter, where one was found. `timeout` says whether the scheduler's
+    own search, which is longer, ends in time; only for a node that is looked at in depth.
     """
 
     node: str
@@ -75,7 +74,12 @@ class Explanation:
     bound: Bound | None = None
     would_fit: tuple[Relaxation, ...] = ()
     missed: tuple[Relaxation, ...] = ()
-    slow: str = ""
+    timeout: Timeout | None = None
+
+    @property
+    def slow(self) -> str:
+        """A warning of the scheduler's time limit, or ""."""
+        return "" if self.timeout is None else self.timeout.text
 
 
 def explain(
@@ -97,10 +101,10 @@ def explain(
         return Explanation(name, labels, UNSUPPORTED, f"unsupported: {outcome.feature}", error=outcome.text)
     notes = _slot_notes(problem, Reasons(Table(problem, view, usage), reads), outcome)
     found = Explanation(name, labels, FITS, "", pools=_pool_notes(view), requests=notes)
-    slow = _slow(problem, view, usage) if deep else ""
+    timeout = foretell(Table(problem, view, usage)) if deep else None
     match outcome:
         case Fit():
-            return replace(found, text=_chosen_text(notes), slow=slow)
+            return replace(found, text=_chosen_text(notes), timeout=timeout)
         case Abort(text=text, on_node=on_node):
             return replace(found, outcome=NODE_ERROR if on_node else ERROR, text=text, error=text)
         case Exhausted(steps=steps):
@@ -111,19 +115,9 @@ def explain(
         bound=outcome.bound or _bound(problem, view, usage),
         would_fit=relaxations(problem, view, usage, budget) if deep else (),
         missed=missed(problem, view, usage, budget) if deep else (),
-        slow=slow,
+        timeout=timeout,
     )
     return replace(found, text=_main_reason(found))
-
-
-def _slow(problem: Problem, view: NodeView, usage: Usage) -> str:
-    """A warning where the scheduler, which searches without our shortcuts, may run into its time limit."""
-    if upstream_steps(Table(problem, view, usage), _PATIENCE) is not None:
-        return ""
-    return (
-        f"kube-scheduler needs more than {_PATIENCE} steps to find this out and may hit its filter timeout (10 s): "
-        "it then reports a time-out instead of this answer"
-    )
 
 
 def _bound(problem: Problem, view: NodeView, usage: Usage) -> Bound | None:

@@ -25,14 +25,14 @@ class Verdict(Enum):
     STOPPED = "stopped"
 
 
-class _Failure(Enum):
+class Failure(Enum):
     NONE = 0
     NO_DEVICE = 1
     OVER_LIMIT = 2  # more than 32 devices: goes back to the nearest choice of an alternative
 
 
 @dataclass(slots=True)
-class _Picking:
+class Picking:
     """The choice of one device of a slot; `next` is the first device not tried yet, `held` while one is chosen."""
 
     slot: Slot
@@ -58,7 +58,7 @@ class _ClaimDone:
     """The end of a claim: exceeding the limit in a later claim is no reason to give this one's devices up."""
 
 
-_Frame = _Picking | _Alternatives | _ClaimDone
+_Frame = Picking | _Alternatives | _ClaimDone
 
 
 def admit(table: Table) -> dict[int, list[int]]:
@@ -154,7 +154,7 @@ class Search:
             self.steps += 1
             if self.steps > budget:
                 return Verdict.STOPPED
-            failure = _Failure.NONE
+            failure = Failure.NONE
             if claim >= len(self.problem.claims):
                 return Verdict.FOUND
             plans = self.problem.claims[claim].requests
@@ -168,12 +168,12 @@ class Search:
                     self.frames.append(_Alternatives(plans[request]))
                     continue
             if slot.mode == ALL and not self.everything[slot.index]:
-                failure = _Failure.NO_DEVICE
+                failure = Failure.NO_DEVICE
             elif done >= self.need(slot):
                 request, slot = request + 1, None
                 continue
             elif self.need(slot) - done > MAX_RESULTS_PER_CLAIM - self.attempt.sizes[claim]:
-                failure = _Failure.OVER_LIMIT
+                failure = Failure.OVER_LIMIT
             else:
                 failure = self._open(slot, done, start)
             moved = self._go_on(failure)
@@ -181,32 +181,36 @@ class Search:
                 return Verdict.NOTHING
             claim, request, slot, done, start = moved
 
-    def _go_on(self, failure: _Failure) -> tuple[int, int, Slot, int, int] | None:
+    def _go_on(self, failure: Failure) -> tuple[int, int, Slot, int, int] | None:
         """From the top of the stack to the next thing to try; None when everything was tried."""
         while self.frames:
             top = self.frames[-1]
-            if isinstance(top, _Picking):
+            if isinstance(top, Picking):
                 if top.held:
                     self._give_up(top)
-                if failure is not _Failure.OVER_LIMIT and self._pick(top):
+                if failure is not Failure.OVER_LIMIT and self._pick(top):
                     slot = self._next_slot(top.slot)
                     return slot.claim, slot.request, slot, top.done + 1, 0 if self.permutes else top.next
-                if failure is not _Failure.OVER_LIMIT:
-                    failure = _Failure.NO_DEVICE
-                if self.guide is not None and top.key is not None:
-                    self.guide.dead[top.key] = failure is _Failure.OVER_LIMIT
+                if failure is not Failure.OVER_LIMIT:
+                    failure = Failure.NO_DEVICE
+                self._close(top, over_limit=failure is Failure.OVER_LIMIT)
             elif isinstance(top, _Alternatives):
                 slots = top.plan.slots
-                top.all_over_limit = top.all_over_limit and failure is _Failure.OVER_LIMIT
+                top.all_over_limit = top.all_over_limit and failure is Failure.OVER_LIMIT
                 top.current += 1
                 if top.current < len(slots):
                     slot = slots[top.current]
                     return slot.claim, slot.request, slot, 0, 0
-                failure = _Failure.OVER_LIMIT if top.all_over_limit else _Failure.NO_DEVICE
+                failure = Failure.OVER_LIMIT if top.all_over_limit else Failure.NO_DEVICE
             else:
-                failure = _Failure.NO_DEVICE
+                failure = Failure.NO_DEVICE
             self.frames.pop()
         return None
+
+    def _close(self, frame: Picking, *, over_limit: bool) -> None:
+        """Everything that the frame could choose led nowhere."""
+        if self.guide is not None and frame.key is not None:
+            self.guide.dead[frame.key] = over_limit
 
     def _next_slot(self, slot: Slot) -> Slot:
         """The slot that the next device is for: the same one, but for a mistake before 1.36."""
@@ -214,28 +218,28 @@ class Search:
             return slot
         return self.problem.claims[slot.claim].requests[slot.request].slots[0]
 
-    def _open(self, slot: Slot, done: int, start: int) -> _Failure:
+    def _open(self, slot: Slot, done: int, start: int) -> Failure:
         """Begin the choice of a device, unless it is known to lead nowhere."""
         guide = self.guide
         if guide is None or slot.mode == ALL:
-            self.frames.append(_Picking(slot, done, 0 if slot.mode == ALL else start))
-            return _Failure.NONE
+            self.frames.append(Picking(slot, done, 0 if slot.mode == ALL else start))
+            return Failure.NONE
         if guide.hopeless(slot, done, start):
-            return _Failure.NO_DEVICE
+            return Failure.NO_DEVICE
         key = guide.key(slot, done, start)
         over_limit = guide.dead.get(key)
         if over_limit is None:
-            self.frames.append(_Picking(slot, done, start, key=key, failed=set()))
-            return _Failure.NONE
-        return _Failure.OVER_LIMIT if over_limit else _Failure.NO_DEVICE
+            self.frames.append(Picking(slot, done, start, key=key, failed=set()))
+            return Failure.NONE
+        return Failure.OVER_LIMIT if over_limit else Failure.NO_DEVICE
 
-    def _give_up(self, frame: _Picking) -> None:
+    def _give_up(self, frame: Picking) -> None:
         self.attempt.take_back()
         frame.held = False
         if self.guide is not None and frame.failed is not None:
             frame.failed.add(self.guide.mark(frame.current))
 
-    def _pick(self, frame: _Picking) -> bool:
+    def _pick(self, frame: Picking) -> bool:
         """Choose the next possible device for the frame."""
         slot, attempt = frame.slot, self.attempt
         if slot.mode == ALL:

@@ -45,13 +45,3 @@ def _anew(search: Search) -> Search:
     attempt = Attempt(search.table)
     guide = Guide(search.table, attempt) if can_guide(search.table) else None
     return Search(search.table, attempt, search.everything, guide)
-
-
-def upstream_steps(table: Table, budget: int) -> int | None:
-    """How many steps upstream's own search takes for its answer; None: more than `budget`."""
-    search: Search | None = None
-    try:
-        search = Search(table, Attempt(table), admit(table))
-        return None if search.run(budget) is Verdict.STOPPED else search.steps
-    except Aborted:
-        return search.steps if search else 0

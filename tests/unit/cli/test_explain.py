@@ -151,7 +151,7 @@ def test_one_device_short_is_told_at_once_and_the_time_out_foretold(claim: str) 
     found = answer("11", claim)
     shortage = on(found, "n1")["shortage"]
     assert not found["good"] and shortage["have"] < shortage["need"] and "31" in found["text"]
-    assert "may hit its filter timeout (10 s)" in on(found, "n1")["slow"]
+    assert "will hit its filter timeout (10 s)" in on(found, "n1")["slow"]
 
 
 @pytest.mark.row(278, how="vectors")
