@@ -12,9 +12,9 @@ from tests.support import ROOT
 SCRIPT = ROOT / "scripts" / "build_oracles.sh"
 
 
-def build(out: Path, path: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def build(out: Path, path: str, *flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", str(SCRIPT), str(out)],
+        ["bash", str(SCRIPT), str(out), *flags],
         env={"PATH": path, **environment},
         capture_output=True,
         text=True,
@@ -26,7 +26,7 @@ def build(out: Path, path: str, **environment: str) -> subprocess.CompletedProce
 def tools(place: Path, go: str | None = None) -> str:
     """A search path with the shell's usual tools and, where `go` is given, a stand-in for Go that runs these lines."""
     place.mkdir()
-    for name in ("bash", "dirname", "mkdir", "find", "sort", "nice", "mv", "touch"):
+    for name in ("bash", "basename", "dirname", "mkdir", "find", "sort", "nice", "mv", "touch"):
         (place / name).symlink_to(shutil.which(name) or pytest.fail(f"no {name} on this machine"))
     if go is not None:
         (place / "go").write_text(f"#!/bin/bash\n{go}\n")
@@ -43,15 +43,27 @@ def test_without_go_it_says_so(tmp_path: Path) -> None:
 
 
 def test_each_program_is_built_once(tmp_path: Path) -> None:
-    path = tools(tmp_path / "bin", go='echo "$PWD" >> "$LOG"; touch "$3"; /bin/chmod +x "$3"')
+    path = tools(tmp_path / "bin", go='echo "$PWD ${*:4}" >> "$LOG"; touch "$3"; /bin/chmod +x "$3"')
     log = tmp_path / "log"
     for _ in range(2):
         assert build(tmp_path / "out", path, LOG=str(log)).returncode == 0
-    folders = [module.parent for module in (ROOT / "tests" / "oracles").rglob("go.mod")]
-    assert sorted(log.read_text().splitlines()) == sorted(str(folder) for folder in folders)
-    names = {folder.relative_to(ROOT / "tests" / "oracles").as_posix().replace("/", "-") for folder in folders}
-    assert {program.name for program in (tmp_path / "out").iterdir()} == names
-    assert {"allocator", "allocator-v036", "cdi", "kubelet"} <= names
+    modules = sorted((ROOT / "tests" / "oracles").rglob("*.mod"))
+    built = [
+        f"{module.parent} ." if module.stem == "go" else f"{module.parent} -modfile={module.name} -tags {module.stem} ."
+        for module in modules
+    ]
+    assert sorted(log.read_text().splitlines()) == sorted(built)
+    names = {"-".join(module.relative_to(ROOT / "tests" / "oracles").with_suffix("").parts) for module in modules}
+    assert {program.name for program in (tmp_path / "out").iterdir()} == {name.removesuffix("-go") for name in names}
+    assert {"allocator-go", "allocator-v036", "cdi-go", "kubelet-go"} <= names
+
+
+def test_some_programs_with_flags(tmp_path: Path) -> None:
+    path = tools(tmp_path / "bin", go='echo "${*:4}" >> "$LOG"; touch "$3"; /bin/chmod +x "$3"')
+    log = tmp_path / "log"
+    assert build(tmp_path / "out", path, "-cover", LOG=str(log), ONLY="allocator-v03").returncode == 0
+    assert {program.name for program in (tmp_path / "out").iterdir()} == {f"allocator-v03{one}" for one in "456"}
+    assert log.read_text().splitlines()[0] == "-cover -modfile=v034.mod -tags v034 ."
 
 
 def test_a_failing_build_is_an_error(tmp_path: Path) -> None:
