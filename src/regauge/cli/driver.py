@@ -41,6 +41,12 @@ def command(
     node: Annotated[
         str | None, typer.Option("--node", metavar="NAME", envvar="NODE_NAME", help="Default: the host's name.")
     ] = None,
+    pod_uid: Annotated[
+        str,
+        typer.Option(
+            "--pod-uid", metavar="UID", envvar="POD_UID", help="Of the driver's pod: a newer one may replace it running."
+        ),
+    ] = "",
     cdi_dir: Annotated[
         str, typer.Option("--cdi-dir", metavar="DIR", help="Where CDI specs are written.")
     ] = "/var/run/cdi",
@@ -78,6 +84,7 @@ def command(
         api=api,
         kubeconfig=kubeconfig,
         slices_file=slices_file,
+        pod_uid=pod_uid,
     )
     watcher = _watcher(listen) if listen else None
     asyncio.run(serve(settings, _json if log is LogFormat.json else _text, watcher))

@@ -122,6 +122,7 @@ class Checkpoint:
         self._files = files
         self._path = path
         self.record = Record()
+        self._seen = b""  # the file as it was read or written last
         self.lost = False  # whether there may have been claims of which the record does not know
 
     def load(self, boot_id: str, tell: Tell) -> tuple[PreparedClaim, ...]:
@@ -139,9 +140,29 @@ class Checkpoint:
         self.record = replace(self.record, boot_id=boot_id)
         return gone
 
+    def refresh(self, tell: Tell) -> bool:
+        """Read again what another instance of the driver may have written. Returns whether it did.
+
+        When the file is gone or cannot be trusted, what is known stands, and `lost` says that there may be more. Raises
+        `OSError`.
+        """
+        try:
+            if self._files.read(self._path) == self._seen:
+                return False
+        except FileNotFoundError:
+            self.lost = True
+            return False
+        known = self.record
+        found = self._read(tell)
+        self.record = known if self.lost else found
+        return True
+
     def _read(self, tell: Tell) -> Record:
         try:
-            return decode(self._files.read(self._path), self._path)
+            data = self._files.read(self._path)
+            record = decode(data, self._path)
+            self._seen = data
+            return record
         except FileNotFoundError:
             self.lost = True
             return Record()
@@ -172,5 +193,6 @@ class Checkpoint:
             self._save(replace(self.record, owners=dict(owners)))
 
     def _save(self, record: Record) -> None:
-        self._files.write(self._path, encode(record), 0o600)
-        self.record = record
+        data = encode(record)
+        self._files.write(self._path, data, 0o600)
+        self.record, self._seen = record, data

@@ -19,6 +19,7 @@ from regauge.driver.checkpoint import Checkpoint, ClaimState, HeldDevice, Prepar
 from regauge.driver.claims import Refusal, answer, plan
 from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
+from regauge.driver.instances import Turns
 from regauge.driver.kinds import ClaimUse, DeviceKind
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.opaque import read_configs
@@ -45,7 +46,14 @@ class Claims:
     """`DRAPlugin`: claims of this node, prepared and unprepared."""
 
     def __init__(
-        self, fleet: Fleet, kind: DeviceKind, checkpoint: Checkpoint, specs: Specs, kube: KubeClient | None, tell: Tell
+        self,
+        fleet: Fleet,
+        kind: DeviceKind,
+        checkpoint: Checkpoint,
+        specs: Specs,
+        kube: KubeClient | None,
+        tell: Tell,
+        turns: Turns,
     ) -> None:
         self._fleet = fleet
         self._kind = kind
@@ -53,7 +61,7 @@ class Claims:
         self._specs = specs
         self._kube = kube
         self._tell = tell
-        self._lock = asyncio.Lock()
+        self._turns = turns
         self._asked: list[_Asked] = []
         self.released = Signal()
 
@@ -66,7 +74,7 @@ class Claims:
         mine = _Asked(tuple(claims))
         self._asked.append(mine)
         try:
-            async with self._lock:
+            async with self._turns.mine():
                 if mine.results is None:
                     await self._prepare_asked()
         finally:
@@ -100,18 +108,25 @@ class Claims:
         return results | await self._carry_out(tuple(begun.values()))
 
     async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        async with self._lock:
+        async with self._turns.mine():
             return {ref.uid: await self._unprepare(ref.uid) for ref in claims}
 
     async def unprepare(self, uid: str) -> str:
         """The same for one claim that the driver itself knows to be gone. Returns what went wrong, or empty text."""
-        async with self._lock:
-            return await self._unprepare(uid)
+        try:
+            async with self._turns.mine():
+                return await self._unprepare(uid)
+        except OSError as error:
+            return str(error)
+
+    async def roll_back(self, claim: PreparedClaim) -> None:
+        """Undo a claim that was cut off. For whoever has the turn."""
+        problem = await self._unprepare(claim.uid)
+        self._tell(Notice("rolled-back", problem or f"a claim left {claim.state} is undone", about=claim.title))
 
     async def drained(self) -> None:
-        """Come back when no call is being carried out."""
-        async with self._lock:
-            return
+        """Come back when no call is being carried out here."""
+        await self._turns.idle()
 
     async def _read(self, ref: ClaimRef) -> Object | Refusal | None:
         """The claim from the API server; None when what is prepared for it already will do."""

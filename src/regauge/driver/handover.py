@@ -14,6 +14,7 @@ from regauge.driver.checkpoint import Checkpoint, Owner
 from regauge.driver.description import Device, Stack, part_mark
 from regauge.driver.fleet import Fleet
 from regauge.driver.holders import HolderSearch, Unknown
+from regauge.driver.instances import Turns
 from regauge.driver.neighbours import Neighbours
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.signals import Signal, wait_at_most
@@ -33,6 +34,7 @@ class Handover:
         clock: Clock,
         tell: Tell,
         ready: Callable[[Mapping[str, Stack]], None],
+        turns: Turns,
     ) -> None:
         self._fleet = fleet
         self._checkpoint = checkpoint
@@ -42,10 +44,12 @@ class Handover:
         self._tell = tell
         self._told: dict[str, str] = {}
         self._ready = ready
+        self._turns = turns
         self.described = Signal()
 
     async def begin(self) -> None:
-        """Owners at the start: as recorded, and for devices seen the first time as described unless a pod holds them."""
+        """Owners at the start: as recorded, and for devices seen the first time as described unless a pod holds them. For
+        whoever has the turn."""
         recorded = self._checkpoint.record.owners
         owners: dict[str, Stack] = {}
         present = [one for one in self._fleet.description.devices if one.name not in self._fleet.retired]
@@ -64,7 +68,8 @@ class Handover:
         while True:
             seen = self.described.version
             try:
-                waiting = await self._add_new()
+                async with self._turns.mine():
+                    waiting = await self._add_new()
                 for name, target in self._moving().items():
                     await self._move(name, target, withdrawn)
             except OSError as error:
@@ -140,13 +145,13 @@ class Handover:
         left = {other: owner for other, owner in self._fleet.owners.items() if other != name}
         self._fleet.give(left, {name: old})
         await withdrawn(old, name)
-        reason = await self._reason_to_stay(name, old)
+        async with self._turns.mine():
+            reason = await self._reason_to_stay(name, old)
+            self._set({**self._fleet.owners, name: old if reason else target})
         if reason:
-            self._set({**self._fleet.owners, name: old})
             self._refuse(name, target, reason)
             return
         self._told.pop(name, None)
-        self._set({**self._fleet.owners, name: target})
         self._tell(Notice("handed-over", f"from {old} to {target}", about=name))
 
     async def _reason_to_stay(self, name: str, stack: Stack) -> str:

@@ -16,11 +16,12 @@ from typing import Protocol
 
 from regauge.base import InputError, Where
 from regauge.cdi.directory import RealHost
+from regauge.driver.instances import Instance
 from regauge.driver.kinds import KINDS, DeviceKind
 from regauge.driver.meter import Meter
 from regauge.driver.notices import Tell
 from regauge.driver.process import Driver, Options
-from regauge.host import RealClock, RealFiles
+from regauge.host import FileLock, RealClock, RealFiles
 from regauge.kube import KubeClient
 from regauge.kube.config import Connection, load_connection
 from regauge.kube.http import HttpClient
@@ -32,7 +33,8 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line says. `api` is "unix:PATH"; without it and `kubeconfig` slices go to `slices_file`."""
+    """What the command line says. `api` is "unix:PATH"; without it and `kubeconfig` slices go to `slices_file`. With a
+    `pod_uid` another instance may run beside this one."""
 
     config: str
     node_name: str
@@ -41,6 +43,7 @@ class Settings:
     api: str | None = None
     kubeconfig: str | None = None
     slices_file: str | None = None
+    pod_uid: str = ""
 
 
 def installed_kinds() -> Mapping[str, type[DeviceKind]]:
@@ -83,6 +86,7 @@ async def serve(settings: Settings, tell: Tell, watcher: Watcher | None = None) 
         cdi_dir=os.path.abspath(settings.cdi_dir),
         slices_file=None if settings.slices_file is None else os.path.abspath(settings.slices_file),
         kinds=installed_kinds(),
+        instance=Instance(settings.pod_uid, FileLock) if settings.pod_uid else None,
     )
     kube = _client(settings)
     task = asyncio.ensure_future(_run(options, kube, tell, watcher))

@@ -7,7 +7,8 @@ A crash at any await leaves what the next start can continue from (see `checkpoi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from regauge.base import Clock, Files, InputError, Where
@@ -21,6 +22,7 @@ from regauge.driver.dra import Claims, HealthReports
 from regauge.driver.fleet import Fleet
 from regauge.driver.handover import Handover
 from regauge.driver.holders import HolderSearch
+from regauge.driver.instances import Instance, Lead, Lock, Turns, addresses, leftovers
 from regauge.driver.kinds import KINDS, Condition, DeviceKind, Surroundings
 from regauge.driver.meter import MeasuredClaims, MeasuredPlugin, Meter, NoMeter
 from regauge.driver.neighbours import Neighbours
@@ -37,6 +39,7 @@ from regauge.pluginapi import PluginNet
 HEALTH_PERIOD_S = 2.0
 RELOAD_PERIOD_S = 2.0
 DISCOVER_PERIOD_S = 10.0
+INSTANCES_PERIOD_S = 2.0
 DRAIN_S = 5.0
 WITHDRAWAL_S = 5.0  # how long the slower readers of a list or of slices may take to see that a device is gone
 
@@ -45,7 +48,8 @@ WITHDRAWAL_S = 5.0  # how long the slower readers of a list or of slices may tak
 class Options:
     """What a driver is told at its start. Directories are absolute; `boot_id` and `host` are facts of the machine.
 
-    Without `kube` the slices go to `slices_file` if there is one, and claims cannot be prepared.
+    Without `kube` the slices go to `slices_file` if there is one, and claims cannot be prepared. With an `instance` the
+    driver may be replaced by a newer one that runs beside it for a while.
     """
 
     config: str
@@ -56,6 +60,10 @@ class Options:
     cdi_dir: str = "/var/run/cdi"
     slices_file: str | None = None
     kinds: Mapping[str, type[DeviceKind]] = field(default_factory=lambda: KINDS)
+    instance: Instance | None = None
+
+    def lock(self, path: str) -> Lock | None:
+        return None if self.instance is None else self.instance.lock(path)
 
 
 def load(path: str, files: Files, host: Host, kinds: Mapping[str, type[DeviceKind]] = KINDS) -> Description:
@@ -111,12 +119,17 @@ class Driver:
         self._kind: DeviceKind = options.kinds[self._described.device_kind](around)
         self._taints = HealthTaints(driver, clock)
         self._plugin_dir = f"{options.kubelet_dir}/plugins/{driver}"
+        self._addresses = addresses(options.kubelet_dir, driver, options.instance.pod_uid if options.instance else "")
         self._checkpoint = Checkpoint(files, f"{self._plugin_dir}/checkpoint.json")
+        self._turns = Turns(clock, options.lock(f"{self._plugin_dir}/serialize.lock"), self._refresh)
+        self.lead = Lead(clock, options.lock(f"{self._plugin_dir}/lead.lock"), tell, driver)
         self._specs = Specs(files, options.cdi_dir, self._described.cdi_kind)
-        self.claims = Claims(self.fleet, self._kind, self._checkpoint, self._specs, kube, tell)
+        self.claims = Claims(self.fleet, self._kind, self._checkpoint, self._specs, kube, tell, self._turns)
         search = HolderSearch(self.fleet, self._checkpoint, options.kubelet_dir, net, kube, files)
         self._neighbours = Neighbours(self.fleet, options.kubelet_dir, net, kube, tell)
-        self._handover = Handover(self.fleet, self._checkpoint, search, self._neighbours, clock, tell, self._write_base)
+        self._handover = Handover(
+            self.fleet, self._checkpoint, search, self._neighbours, clock, tell, self._write_base, self._turns
+        )
         self.publisher = self._make_publisher()
 
     def _make_publisher(self) -> ApiPublisher | FilePublisher | None:
@@ -129,48 +142,88 @@ class Driver:
 
     async def run(self) -> None:
         """Runs until it is cancelled. Raises `InputError` for what a user must mend (a socket in use, a bad path)."""
-        try:
+        with _in_words():
             await self._start()
-        except OSError as error:
-            raise InputError(
-                f"the driver cannot start: {error.strerror or error}",
-                where=Where(file=error.filename),
-                fix="check the directory, its permissions and the space on its disk",
-            ) from None
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow_health())
                 tasks.create_task(self._follow_description())
                 tasks.create_task(self._follow_discovery())
+                tasks.create_task(self._serve_dra())
+                tasks.create_task(self._lead())
+                if self._options.instance is not None:
+                    tasks.create_task(self._follow_instances())
+        except* InputError as group:
+            raise _first(group) from None
+
+    async def _lead(self) -> None:
+        """What one instance does, while it is the one."""
+        async with self.lead.taken():
+            with _in_words():
+                async with self._turns.mine():
+                    await self._handover.begin()
+            await self._neighbours.check_resource_name()
+            async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow_owners())
                 tasks.create_task(self._follow_releases())
                 tasks.create_task(self._handover.run(self._withdrawn))
                 tasks.create_task(self._serve_device_plugin())
-                tasks.create_task(self._serve_dra())
+                tasks.create_task(self._publish())
                 if self._kube is not None:
                     tasks.create_task(StaleClaims(self.claims, self._kube, self._clock, self._tell).run())
-        except* InputError as group:
-            raise _first(group) from None
 
     async def _start(self) -> None:
         """Put in order what the process before left, before anybody can ask for anything."""
         for directory in ("device-plugins", "plugins_registry", "plugins"):
             self._files.make_directory(f"{self._options.kubelet_dir}/{directory}", 0o750)
         self._files.make_directory(self._plugin_dir, 0o750)
-        gone = self._checkpoint.load(self._options.boot_id, self._tell)
-        check_host(self._described, self._options.host, self._options.config, self._checkpoint.record.owners)
-        await self._describe(self._described)
-        for claim in gone:
-            problem = await self.claims.unprepare(claim.uid)
-            self._tell(Notice("rolled-back", problem or f"a claim left {claim.state} is undone", about=claim.title))
-        if self._checkpoint.lost:
-            self._checkpoint.put(*self._recovered())
-        for uid in self._specs.remove_orphans(self._checkpoint.record.claims):
-            self._tell(Notice("orphan-spec", "a CDI spec of a claim that is not prepared is removed", about=uid))
-        self._observe(await self._kind.health(self.fleet.description.devices))
+        async with self._turns.mine():
+            gone = self._checkpoint.load(self._options.boot_id, self._tell)
+            check_host(self._described, self._options.host, self._options.config, self._checkpoint.record.owners)
+            await self._describe(self._described)
+            for claim in gone:
+                await self.claims.roll_back(claim)
+            self._recover()
+            for uid in self._specs.remove_orphans(self._checkpoint.record.claims):
+                self._tell(Notice("orphan-spec", "a CDI spec of a claim that is not prepared is removed", about=uid))
+            self._observe(await self._kind.health(self.fleet.description.devices))
+            self._adopt_owners()
         self.beat_s = self._clock.monotonic_s()
-        await self._handover.begin()
-        await self._neighbours.check_resource_name()
+
+    def _refresh(self) -> None:
+        """Take over what another instance did since this one had its turn."""
+        claims = self.claims.prepared
+        if self._checkpoint.refresh(self._tell) and self.claims.prepared != claims:
+            self.claims.released.set()
+        self._recover()
+        self._adopt_owners()
+
+    def _adopt_owners(self) -> None:
+        """Whose the devices are is for the leading instance to say."""
+        if not self.lead.mine:
+            owners = self._checkpoint.record.owners
+            present = (
+                device.name for device in self.fleet.description.devices if device.name not in self.fleet.retired
+            )
+            self.fleet.give({name: owners[name].stack for name in present if name in owners})
+
+    async def _follow_instances(self) -> None:
+        """See what the other instance does, and what one that died left."""
+        options, driver = self._options, self._described.driver
+        while True:
+            for path in await leftovers(options.kubelet_dir, driver, self._addresses, self._net):
+                self._tell(Notice("leftover-socket", "the socket of an instance that is dead is removed", about=path))
+            await self._clock.sleep(INSTANCES_PERIOD_S)
+            with contextlib.suppress(OSError):  # the next call tells it
+                async with self._turns.mine():
+                    pass
+
+    def _recover(self) -> None:
+        """When claims may be unknown: take over what their CDI specs tell of them."""
+        if self._checkpoint.lost:
+            known = self._checkpoint.record.claims
+            self._checkpoint.put(*(claim for claim in self._recovered() if claim.uid not in known))
+            self._checkpoint.lost = False
 
     def _recovered(self) -> tuple[PreparedClaim, ...]:
         """What CDI specs tell of claims when the checkpoint does not: enough not to give their devices away."""
@@ -319,14 +372,16 @@ class Driver:
             tasks.create_task(registration.listen())
             tasks.create_task(registration.run())
 
+    async def _publish(self) -> None:
+        if self.publisher is not None:
+            await self._first_device(Stack.DRA)
+            await self.publisher.run()
+
     async def _serve_dra(self) -> None:
         await self._first_device(Stack.DRA)
-        registration = DRARegistration(self._described.driver, self._options.kubelet_dir, self._net, self._tell)
-        async with asyncio.TaskGroup() as tasks:
-            claims = MeasuredClaims(self.claims, self._meter, self._clock)
-            tasks.create_task(registration.run(claims, HealthReports(self.fleet, self._clock), self._drained))
-            if self.publisher is not None:
-                tasks.create_task(self.publisher.run())
+        claims = MeasuredClaims(self.claims, self._meter, self._clock)
+        registration = DRARegistration(self._described.driver, self._addresses, self._net, self._tell)
+        await registration.run(claims, HealthReports(self.fleet, self._clock), self._drained)
 
     async def _drained(self) -> None:
         """Let calls that are being carried out end, if they are quick about it."""
@@ -334,6 +389,19 @@ class Driver:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    """What the machine refuses at the start, told to whoever starts the driver."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"the driver cannot start: {error.strerror or error}",
+            where=Where(file=error.filename),
+            fix="check the directory, its permissions and the space on its disk",
+        ) from None
 
 
 def _check_same(old: Description, new: Description, file: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from regauge.base import Clock
 from regauge.driver.device_plugin import Plugin
+from regauge.driver.instances import Addresses
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.signals import Signal, wait_at_most
 from regauge.pluginapi import (
@@ -125,13 +126,13 @@ class DevicePluginRegistration:
 class DRARegistration:
     """Serves prepare, unprepare and health, and the registration socket by which the kubelet finds them."""
 
-    def __init__(self, driver: str, kubelet_dir: str, net: PluginNet, tell: Tell) -> None:
+    def __init__(self, driver: str, at: Addresses, net: PluginNet, tell: Tell) -> None:
         self._driver = driver
         self._net = net
         self._tell = tell
         self.registered = Signal()
-        self.endpoint = f"{kubelet_dir}/plugins/{driver}/dra.sock"
-        self.registry = f"{kubelet_dir}/plugins_registry/{driver}-reg.sock"
+        self.endpoint = at.endpoint
+        self.registry = at.registry
 
     async def run(self, dra: DRAPlugin, health: DRAHealth, drained: Callable[[], Awaitable[None]]) -> None:
         """Serve until it is cancelled. The registry socket goes first, so that no kubelet finds a driver half gone, then

@@ -49,9 +49,15 @@ class Status:
         return (*self.ailing(driver), *self._missing(driver))
 
     def _missing(self, driver: Driver) -> Iterator[str]:
-        description = driver.fleet.description
+        description, leads = driver.fleet.description, driver.lead.mine
         for stack, name in ((Stack.DEVICE_PLUGIN, description.resource), (Stack.DRA, description.driver)):
-            if driver.fleet.of(stack) and name not in self._registered:
+            served = leads or stack is Stack.DRA  # the rest is the business of the instance that leads
+            if served and driver.fleet.of(stack) and name not in self._registered:
                 yield f"the kubelet has not registered {name}"
-        if driver.fleet.of(Stack.DRA) and driver.publisher is not None and not driver.publisher.settled.version:
+        if (
+            leads
+            and driver.fleet.of(Stack.DRA)
+            and driver.publisher is not None
+            and not driver.publisher.settled.version
+        ):
             yield "slices are not published"

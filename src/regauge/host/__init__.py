@@ -2,12 +2,13 @@
 
 from regauge.host.clock import RealClock
 from regauge.host.files import RealFiles, sync_directory
-from regauge.host.locks import file_lock
+from regauge.host.locks import FileLock, file_lock
 from regauge.host.processes import bound_command
 from regauge.host.sockets import SOCKET_PATH_LIMIT_BYTES, check_socket_path, is_listening
 
 __all__ = [
     "SOCKET_PATH_LIMIT_BYTES",
+    "FileLock",
     "RealClock",
     "RealFiles",
     "bound_command",

@@ -13,6 +13,7 @@ from typing import Any
 from regauge.base import MemoryFiles
 from regauge.cdi import HostDevice, NoHostDevice
 from regauge.driver import Driver, Notice, Options
+from regauge.driver.instances import Instance
 from regauge.driver.kinds import KINDS, DeviceKind
 from regauge.driver.live import Watcher
 from regauge.kube import AlreadyExists, Conflict, KubeClient, NotFound, ObjectList, Version, WatchEvent
@@ -265,10 +266,48 @@ class FakeKubelet:
         return (await self.net.connect(info.endpoint)).dra(version)
 
     async def info(self) -> PluginInfo:
-        registry = (await self.net.connect(f"{KUBELET}/plugins_registry/{DRIVER}-reg.sock")).plugin_registration()
+        """Of the instance that came last and lives."""
+        there = await anext(self.net.watch(f"{KUBELET}/plugins_registry"))
+        for name in sorted(there, key=lambda name: there[name], reverse=True):
+            try:
+                channel = await self.net.connect(f"{KUBELET}/plugins_registry/{name}")
+                break
+            except RpcError:
+                continue
+        else:
+            raise RpcError("Unavailable", "no driver is registered")
+        registry = channel.plugin_registration()
         info = await registry.get_info()
         await registry.notify_registration_status(RegistrationStatus(True))
         return info
+
+
+class FakeLocks:
+    """The machine's locks. `of` gives those of one process, `die` takes them from it."""
+
+    def __init__(self) -> None:
+        self.holders: dict[str, str] = {}
+
+    def of(self, process: str) -> Callable[[str], Any]:
+        return lambda path: FakeLock(self.holders, path, process)
+
+    def die(self, process: str) -> None:
+        for path in [path for path, holder in self.holders.items() if holder == process]:
+            del self.holders[path]
+
+
+@dataclass
+class FakeLock:
+    holders: dict[str, str]
+    path: str
+    process: str
+
+    def take(self) -> bool:
+        return self.holders.setdefault(self.path, self.process) == self.process
+
+    def release(self) -> None:
+        if self.holders.get(self.path) == self.process:
+            del self.holders[self.path]
 
 
 @dataclass
@@ -285,6 +324,8 @@ class Node:
     slices_file: str | None = None
     kinds: Mapping[str, type[DeviceKind]] = field(default_factory=lambda: KINDS)
     watcher: Watcher | None = None
+    pod_uid: str = ""
+    locks: FakeLocks = field(default_factory=FakeLocks)
 
     def __post_init__(self) -> None:
         self.files.make_directory("/etc/regauge")
@@ -296,7 +337,7 @@ class Node:
         self.files.write(CONFIG, text.encode())
 
     async def start(self, wrap: Callable[[MemoryFiles], Any] = lambda files: files) -> None:
-        self.process = self.net.process("driver")
+        self.process = self.net.process(f"driver {self.pod_uid}")
         options = Options(
             CONFIG,
             "n1",
@@ -306,6 +347,7 @@ class Node:
             cdi_dir=CDI,
             slices_file=self.slices_file,
             kinds=self.kinds,
+            instance=Instance(self.pod_uid, self.locks.of(self.pod_uid)) if self.pod_uid else None,
         )
         tell = self.notices.append if self.watcher is None else self.watcher.hear(self.notices.append)
         meter = None if self.watcher is None else self.watcher.meter
@@ -319,8 +361,15 @@ class Node:
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
+    def beside(self, pod_uid: str) -> Node:
+        """The same node, for another instance of the driver."""
+        other = copy.copy(self)
+        other.pod_uid, other.notices = pod_uid, []
+        return other
+
     async def kill(self) -> None:
         self.process.kill()
+        self.locks.die(self.pod_uid)
         await self.stop()
 
     def told(self, code: str) -> list[Notice]:
