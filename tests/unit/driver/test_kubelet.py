@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shutil
 import signal
 import sys
@@ -37,8 +38,6 @@ devices:
 - {name: d, stack: dra, deviceNodes: [{path: /dev/null}], env: {D: "1"}, healthFile: HEALTH-d}
 - {name: e, stack: dra, deviceNodes: [{path: /dev/zero}], env: {E: "1"}}
 """
-
-Events = list[dict[str, Any]]
 
 
 @dataclass
@@ -73,11 +72,12 @@ def place() -> Iterator[Place]:
     shutil.rmtree(root)
 
 
-async def start_driver(place: Place) -> asyncio.subprocess.Process:
+async def start_driver(place: Place, pod_uid: str = "") -> asyncio.subprocess.Process:
     directory = [f"--config={place.root}/devices.yaml", f"--kubelet-dir={place.root}/k", f"--cdi-dir={place.root}/cdi"]
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "regauge", "driver", *directory, f"--api=unix:{place.api}", "--node=n1", "--log=json"),
         stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "POD_UID": pod_uid},
     )
 
 
@@ -96,16 +96,29 @@ async def driver_running(place: Place) -> AsyncIterator[asyncio.subprocess.Proce
         await stop(process, signal.SIGKILL)
 
 
+class Events(list[dict[str, Any]]):
+    """What a kubelet says, as it says it."""
+
+    kubelet: asyncio.subprocess.Process
+
+    def call(self, what: str) -> None:
+        """Have it call the driver once more."""
+        assert self.kubelet.stdin is not None
+        self.kubelet.stdin.write(what.encode() + b"\n")
+
+
 @contextlib.asynccontextmanager
 async def kubelet_running(place: Place, program: Path, run: str = "60s") -> AsyncIterator[Events]:
     """The reference kubelet; what it says grows in the list."""
     process = await asyncio.create_subprocess_exec(
         str(program),
         *("-dir", f"{place.root}/k", "-driver", DRIVER, "-run", run),
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    events: Events = []
+    events = Events()
+    events.kubelet = process
 
     async def read() -> None:
         assert process.stdout is not None
@@ -127,7 +140,7 @@ async def until(condition: Callable[[], object], what: str, timeout_s: float = 2
         await asyncio.sleep(0.05)
 
 
-def of(events: Events, kind: str) -> Events:
+def of(events: Events, kind: str) -> list[dict[str, Any]]:
     return [event for event in events if event["ev"] == kind]
 
 
@@ -231,6 +244,49 @@ def test_the_kubelet_restarts_and_the_driver_is_killed(place: Place) -> None:
                 await stop(process, signal.SIGKILL)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.row(249, how="oracle")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_newer_instance_replaces_an_older_one(place: Place, number: signal.Signals) -> None:
+    program = oracle("kubelet")
+    uids = [f"{number:08x}-0000-4000-8000-00000000000{index}" for index in (1, 2)]
+
+    async def scenario() -> None:
+        async with served(place.kube, place.api), kubelet_running(place, program) as events:
+            instances = [await start_driver(place, uids[0])]
+            try:
+                await everything_called(events)
+                await prepare(events, 2)
+                slices = place.kube.slices()
+                instances.append(await start_driver(place, uids[1]))
+                registry = place.root / "k" / "plugins_registry"
+                await until(lambda: len(list(registry.glob("*.sock"))) == 2, "both are there")
+                await asyncio.sleep(2.0)  # the kubelet has seen the second one, and calls it from now on
+                events.call("unprepare")
+                await until(lambda: len(of(events, "dra-unprepare")) == 2, "released by the new one")
+                assert of(events, "dra-unprepare")[1]["err"] == ""
+                await prepare(events, 3)
+                await stop(instances[0], number)
+                await until(lambda: len(of(events, "dp-connected")) == 2, "the new one serves the device plugin")
+                await prepare(events, 4)
+                await until(
+                    lambda: [path.name for path in registry.glob("*.sock")] == [f"{DRIVER}-{uids[1]}-reg.sock"], ""
+                )
+                assert place.kube.slices() == slices
+            finally:
+                for process in instances:
+                    await stop(process, signal.SIGKILL)
+
+    asyncio.run(scenario())
+
+
+async def prepare(events: Events, count: int) -> None:
+    events.call("prepare")
+    await until(lambda: len(of(events, "dra-prepare")) == count, f"prepared {count} times")
+    answer = of(events, "dra-prepare")[-1]
+    assert answer["err"] == ""
+    assert answer["resp"]["claims"]["uid-1"]["devices"][0]["device_name"] == "d"
 
 
 def test_slices_that_are_deleted_come_back_over_http(place: Place) -> None:
