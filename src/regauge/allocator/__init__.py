@@ -7,10 +7,11 @@ The reference program's own cases are answered by `regauge.allocator.conformance
 
 from regauge.allocator.allocator import DEFAULT_BUDGET, Allocator, solve
 from regauge.allocator.decisions import Decisions
-from regauge.allocator.explaining import ClusterExplanation, Explanation, PoolNote, SlotNote, explain, explain_all
+from regauge.allocator.explaining import ClusterExplanation, Explanation, SlotNote, explain, explain_all
 from regauge.allocator.foretelling import Timeout
 from regauge.allocator.inventory import Inventory
 from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, NoFit, Outcome, Unsupported
+from regauge.allocator.pool_notes import PoolNote
 from regauge.allocator.pools import NodeView, PoolView, view
 from regauge.allocator.problem import Problem, compile_claims
 from regauge.allocator.reasons import DeviceReason

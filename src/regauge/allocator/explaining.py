@@ -11,7 +11,8 @@ from regauge.allocator.foretelling import Timeout, foretell
 from regauge.allocator.guide import can_guide
 from regauge.allocator.hints import Reads
 from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, Outcome, Unsupported
-from regauge.allocator.pools import COMPLETE, INCOMPLETE, INVALID, NodeView, PoolView
+from regauge.allocator.pool_notes import STALE, PoolNote, pool_notes
+from regauge.allocator.pools import INCOMPLETE, INVALID, NodeView
 from regauge.allocator.problem import ALL, Problem, RequestPlan, Slot
 from regauge.allocator.reasons import CHOSEN, FREE, DeviceReason, Reasons
 from regauge.allocator.relaxing import Relaxation, missed, relaxations
@@ -22,19 +23,9 @@ from regauge.allocator.usage import Usage
 from regauge.model.resource import AllocationResult
 
 FITS, MISFIT, ERROR, NODE_ERROR = "fits", "does not fit", "error", "error on this node"
-STALE, REMARK = "stale", "remark"
 UNKNOWN, UNSUPPORTED = "not determined", "unsupported"
 DEFAULT_BUDGET = 2_000
 _MOST_EXAMPLES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class PoolNote:
-    """What is wrong with a device pool on this node."""
-
-    pool: str
-    state: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +49,8 @@ class SlotNote:
 class Explanation:
     """Why the claims fit on a node, or why not.
 
-    `outcome` is one of the words above, `text` the main reason in one sentence, `error` what upstream reports.
+    `outcome` is one of the words above, `text` the main reason in one sentence, `error` what upstream reports. `results`:
+    what each claim gets, one for each; the IDs of shares in them are made up.
     `would_fit` are single changes after which it fits, `missed` known mistakes of this Kubernetes minor that hide a
     valid set. `bound` is the shortage that settles the matter, where one was found. `timeout` says whether the scheduler's
     own search, which is longer, ends in time; only for a node that is looked at in depth.
@@ -69,6 +61,7 @@ class Explanation:
     outcome: str
     text: str
     error: str = ""
+    results: tuple[AllocationResult, ...] = ()
     pools: tuple[PoolNote, ...] = ()
     requests: tuple[SlotNote, ...] = ()
     bound: Bound | None = None
@@ -100,11 +93,11 @@ def explain(
     if isinstance(outcome, Unsupported):
         return Explanation(name, labels, UNSUPPORTED, f"unsupported: {outcome.feature}", error=outcome.text)
     notes = _slot_notes(problem, Reasons(Table(problem, view, usage), reads), outcome)
-    found = Explanation(name, labels, FITS, "", pools=_pool_notes(view), requests=notes)
+    found = Explanation(name, labels, FITS, "", pools=pool_notes(view), requests=notes)
     timeout = foretell(Table(problem, view, usage)) if deep else None
     match outcome:
         case Fit():
-            return replace(found, text=_chosen_text(notes), timeout=timeout)
+            return replace(found, text=_chosen_text(notes), results=outcome.results, timeout=timeout)
         case Abort(text=text, on_node=on_node):
             return replace(found, outcome=NODE_ERROR if on_node else ERROR, text=text, error=text)
         case Exhausted(steps=steps):
@@ -232,48 +225,6 @@ def _nearest(found: Explanation) -> str:
             hint = f" ({miss.hints[0]})" if miss.hints else ""
             return f"; nearest miss {miss.device}: {miss.text}{hint}"
     return ""
-
-
-# -- pools
-
-
-def _pool_notes(view: NodeView) -> tuple[PoolNote, ...]:
-    notes = [PoolNote(str(pool), STALE, "is ignored: a newer generation is published elsewhere") for pool in view.stale]
-    for pool in view.pools:
-        if pool.state == INCOMPLETE:
-            notes.append(PoolNote(str(pool.id), INCOMPLETE, _incomplete_text(pool)))
-        elif pool.state == INVALID:
-            notes.append(PoolNote(str(pool.id), INVALID, f"is invalid: {pool.reason}"))
-        notes += [PoolNote(str(pool.id), REMARK, text) for text in _remarks(pool)]
-    return tuple(notes)
-
-
-def _incomplete_text(pool: PoolView) -> str:
-    lacking = pool.announced - pool.seen
-    text = f"is incomplete: generation {pool.generation} has {pool.seen} of {pool.announced} slices"
-    text += f", {lacking} missing" if lacking > 0 else ", more than its resourceSliceCount says"
-    return text + (f"; {pool.older} stale slices of older generations" if pool.older else "")
-
-
-def _remarks(pool: PoolView) -> list[str]:
-    """What works by luck, or will fail as soon as a device is chosen."""
-    remarks = []
-    counts = sorted({entry.announced for entry in (*pool.slices, *pool.elsewhere)})
-    if len(counts) > 1 and pool.state == COMPLETE:
-        said = ", ".join(map(str, counts))
-        remarks.append(f"disagrees with itself: its slices say resourceSliceCount {said}, and the first one decides")
-    for entry in pool.slices:
-        spec = entry.view.spec
-        owners = [("", spec.node_selector)]
-        if spec.per_device_node_selection:
-            owners = [(f", device {device.name}", device.node_selector) for device in spec.devices]
-        remarks += [
-            f"slice {entry.name}{owner}: its node selector must have exactly one term, has "
-            f"{len(selector.node_selector_terms)}; choosing it ends the attempt with an error"
-            for owner, selector in owners
-            if selector is not None and len(selector.node_selector_terms) > 1
-        ]
-    return remarks
 
 
 # -- many nodes

@@ -22,7 +22,8 @@ COMPLETE, INCOMPLETE, INVALID = "complete", "incomplete", "invalid"
 class PoolView:
     """One pool as one node sees it: `seen` of `announced` slices of `generation` are there, `older` are out of date.
 
-    `broken`: the pool is incomplete as well as invalid.
+    `broken`: the pool is incomplete as well as invalid. `present`: of an incomplete pool the slices that are there, which
+    offer nothing, and `past` those of older generations.
 
     `elsewhere` holds slices of the pool that do not concern the node: their devices may use the same counters.
     """
@@ -36,8 +37,9 @@ class PoolView:
     slices: tuple[SliceEntry, ...] = ()
     elsewhere: tuple[SliceEntry, ...] = ()
     counters: dict[CounterKey, int] = field(default_factory=dict)
-    older: int = 0
     broken: bool = False
+    present: tuple[SliceEntry, ...] = ()
+    past: tuple[SliceEntry, ...] = ()
 
     @property
     def binding(self) -> bool:
@@ -197,8 +199,8 @@ def _built(inventory: Inventory, pool: PoolId, slices: list[SliceEntry], setting
             everything = [one for one in everything if not one.traits.groups]
     facts = (first.generation, first.announced, len(everything))
     if len(everything) != first.announced:
-        older = sum(1 for one in inventory.by_pool[pool] if one.generation < first.generation)
-        return PoolView(pool, INCOMPLETE, *facts, older=older)
+        past = tuple(one for one in inventory.by_pool[pool] if one.generation < first.generation)
+        return PoolView(pool, INCOMPLETE, *facts, present=tuple(everything), past=past)
     if not _unsorted(settings):
         slices = sorted(slices, key=lambda one: one.name)
     names = {one.name for one in slices}
@@ -214,7 +216,9 @@ def _by_node(pool: PoolId, slices: list[SliceEntry]) -> PoolView:
     complete = len(slices) == first.announced
     if reason:
         return PoolView(pool, INVALID, *facts, reason=reason, broken=not complete)
-    return PoolView(pool, COMPLETE if complete else INCOMPLETE, *facts, slices=offering)
+    if complete:
+        return PoolView(pool, COMPLETE, *facts, slices=offering)
+    return PoolView(pool, INCOMPLETE, *facts, slices=offering, present=offering)
 
 
 def _validated(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from regauge.allocator.pools import NodeView
-from regauge.allocator.problem import ClaimPlan, Problem, RequestPlan
+from regauge.allocator.problem import DISTINCT, ClaimPlan, Problem, RequestPlan
 from regauge.allocator.results import Solution
 from regauge.allocator.solving import find
 from regauge.allocator.table import Table
 from regauge.allocator.usage import Holder, PoolUsage, Usage
+from regauge.allocator.values import Value
 from regauge.features import quirk_table
 
 CONSTRAINT, TAINTS, HOLDER, USAGE, REQUEST, MISTAKE = "constraint", "taints", "holder", "usage", "request", "mistake"
@@ -19,19 +21,48 @@ _MOST_HOLDERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """One change after which the claims would fit; `text` is the sentence for it."""
+    """One change after which the claims would fit; `text` is the sentence for it.
+
+    `constraint`: the places of the claim and of its constraint that would have to go.
+    """
 
     kind: str
     text: str
+    constraint: tuple[int, int] | None = None
 
 
 def relaxations(problem: Problem, view: NodeView, usage: Usage, budget: int) -> tuple[Relaxation, ...]:
     """The single changes that make the claims fit on the node, each tried with at most `budget` steps."""
     found = []
     for relaxation, changed, held in _changes(problem, view, usage):
-        if isinstance(find(Table(changed, view, held), budget), Solution):
-            found.append(relaxation)
+        table = Table(changed, view, held)
+        solution = find(table, budget)
+        if isinstance(solution, Solution):
+            found.append(_with_pair(relaxation, problem, Table(problem, view, usage), solution))
     return tuple(found)
+
+
+def _with_pair(relaxation: Relaxation, problem: Problem, table: Table, solution: Solution) -> Relaxation:
+    """The change; that of a constraint with two devices of the solution that break it."""
+    if relaxation.constraint is None:
+        return relaxation
+    number, place = relaxation.constraint
+    constraint = problem.claims[number].constraints[place]
+    slots = {slot.index: slot for slot in problem.slots}
+    chosen = [
+        (table.view.devices[pick.device], table.value(slots[pick.slot.index], pick.device, constraint.attribute))
+        for pick in solution.picks
+        if pick.slot.claim == number and place in slots[pick.slot.index].constraints
+    ]
+    for entry, value in chosen:
+        if not isinstance(value, Value):
+            return replace(relaxation, text=f"{relaxation.text}: {entry.id} has no such attribute")
+    for (first, one), (second, other) in combinations(chosen, 2):
+        same = isinstance(one, Value) and isinstance(other, Value) and one.meets(other) is not None
+        if same is (constraint.kind == DISTINCT):
+            text = f"{relaxation.text}: {first.id} has {one} and {second.id} has {other}"
+            return replace(relaxation, text=text)
+    return relaxation
 
 
 def missed(problem: Problem, view: NodeView, usage: Usage, budget: int) -> tuple[Relaxation, ...]:
@@ -63,7 +94,7 @@ def _changes(problem: Problem, view: NodeView, usage: Usage) -> Iterator[tuple[R
         for constraint in claim.constraints:
             text = f"without the constraint {constraint.kind} {constraint.attribute} of claim {claim.label}"
             changed = _unconstrained(problem, number, constraint.number)
-            yield Relaxation(CONSTRAINT, f"it would fit {text}"), changed, usage
+            yield Relaxation(CONSTRAINT, f"it would fit {text}", (number, constraint.number)), changed, usage
     if problem.settings.taints:
         settings = replace(problem.settings, taints=False)
         yield (

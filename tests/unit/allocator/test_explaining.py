@@ -189,9 +189,21 @@ def test_a_constraint_that_is_in_the_way_is_named() -> None:
     assert found.text.startswith(
         f"claim team/c, request r: needs 2 devices with the same value of {DRIVER}/root, there is only 1"
     )
-    assert (
-        found.would_fit[0].text == f"it would fit without the constraint matchAttribute {DRIVER}/root of claim team/c"
+    assert found.would_fit[0].text == (
+        f"it would fit without the constraint matchAttribute {DRIVER}/root of claim team/c: "
+        f"{DRIVER}/n/d0 has a and {DRIVER}/n/d1 has b"
     )
+
+
+def test_a_pair_that_must_differ_is_named() -> None:
+    asked = claim("c", request(count=2), constraints=[{"distinctAttribute": f"{DRIVER}/root"}])
+    found = allocator([slice_of("n", [device("d0", root="a"), device("d1", root="a")])], rules=rules("1.37")).explain(
+        node("n"), [asked]
+    )
+    assert found.outcome == "does not fit"
+    assert found.would_fit[0].text.endswith(f": {DRIVER}/n/d0 has a and {DRIVER}/n/d1 has a")
+    without = allocator([slice_of("n", [device("d0", root="a"), device("d1")])], rules=rules("1.37"))
+    assert without.explain(node("n"), [asked]).would_fit[0].text.endswith(f": {DRIVER}/n/d1 has no such attribute")
 
 
 def test_many_nodes_are_put_together_by_reason() -> None:
