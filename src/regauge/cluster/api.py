@@ -41,7 +41,10 @@ _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGr
 
 
 class Api:
-    """`ClusterApi` for one actor. All actors of a cluster share one `ServerState`."""
+    """`ClusterApi` for one actor. All actors of a cluster share one `ServerState`.
+
+    `warnings` gathers what the caller is to be warned of.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class Api:
         self._state = state
         self._manager = manager
         self._dry_run = dry_run
+        self.warnings: list[str] = []
         self._store = state.store
         self._actor = actor
         self._component = component or actor
@@ -148,15 +152,19 @@ class Api:
 
     def _defaulted(self, kind: Kind, object_: Object, old: Object | None) -> Object:
         """As the server keeps it: typed, canonical, without what gates hide, defaults filled in."""
-        read = canonical_quantities(kind, decoded(kind, object_).object)
+        read = canonical_quantities(kind, self._read(kind, object_))
         return defaulted(kind, self._state.admission.prepared(kind, read, old), self._state.now())
+
+    def _read(self, kind: Kind, object_: Object) -> Object:
+        """The object typed. Only resource.k8s.io: what clients send of the other kinds was read when it came in."""
+        return decoded(self._state.schemas, kind, object_).object if kind.group == "resource.k8s.io" else object_
 
     def restore(self, kind: Kind, object_: Object) -> Object:
         """Put an object as a backup has it, uid and status kept: read and defaulted as at every write, but not admitted.
 
         Raises `ApiError` 400 for a value of the wrong type.
         """
-        read = canonical_quantities(kind, decoded(kind, object_).object)
+        read = canonical_quantities(kind, self._read(kind, object_))
         return self._store.put(kind, self._key_of(kind, read), defaulted(kind, read, self._state.now()))
 
     def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
@@ -183,6 +191,10 @@ class Api:
             raise bad_request(
                 f"the name of the object ({new['metadata'].get('name', '')}) does not match the name on the URL ({name})"
             )
+        return self.replace(kind, old, new, namespace, subresource)
+
+    def replace(self, kind: Kind, old: Object, new: Object, namespace: str = "", subresource: str = "") -> Object:
+        """Put `new` in the place of `old`, which must be what is stored now. Raises `Conflict` when it is not."""
         return self._write(kind, old, self._incoming(kind, new, namespace), subresource)
 
     def typed(self, kind: Kind) -> Typed | None:
@@ -239,7 +251,7 @@ class Api:
             raise not_found(kind, name)
         sent = self._incoming(kind, wanted, namespace)
         sent["metadata"]["name"] = name
-        sent = canonical_quantities(kind, decoded(kind, sent).object)
+        sent = canonical_quantities(kind, decoded(self._state.schemas, kind, sent).object)
         uid = sent["metadata"].pop("uid", None)
         if uid and (live is None or live["metadata"]["uid"] != uid):
             found = (
@@ -338,7 +350,7 @@ class Api:
             if kind is not None:
                 listener(kind, change.event)
 
-        return self._store.listen(tell)
+        return self._store.listen(tell, wanted)
 
     def follow(
         self,
@@ -369,14 +381,14 @@ class Api:
         else:
             for change in self._store.since(_revision(resource_version)):
                 tell(change)
-        return self._store.listen(tell)
+        return self._store.listen(tell, (slot(kind),))
 
     def _incoming(self, kind: Kind, object_: Object, namespace: str) -> Object:
         """A copy of what the caller sent, in the namespace of the call, with apiVersion and kind."""
         new: Object = copy_json(object_)
         metadata = new.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
-            metadata = decoded(kind, new).object.get("metadata")
+            metadata = decoded(self._state.schemas, kind, new).object.get("metadata")
         metadata = new["metadata"] = metadata if isinstance(metadata, dict) else {}
         new["apiVersion"], new["kind"] = kind.api_version, kind.kind
         if not kind.namespaced:

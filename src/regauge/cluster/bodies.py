@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from regauge.base import InputError
 from regauge.cluster import protobuf
-from regauge.cluster.admission.decoding import decoded
+from regauge.cluster.admission.decoding import Decoded, decoded
 from regauge.cluster.refusals import bad_request, failure
-from regauge.cluster.schemas import Schema, Schemas
+from regauge.cluster.registry import known
+from regauge.cluster.schemas import Schemas
 from regauge.cluster.store import copy_json
-from regauge.kube import ApiError
-from regauge.model import Kind, Object
+from regauge.kube import ApiError, PatchType
+from regauge.model import KINDS, Kind, Object, find_kind, split_api_version
 from regauge.model.manifest_yaml import read_yaml
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
+_SCHEME = "pkg/runtime/scheme.go:111"
 _JSON = ("application/json", "text/json")
 _READ = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _YAML = ("application/yaml", "application/x-yaml", "application/apply-patch+yaml")
@@ -58,47 +61,137 @@ def _check_size(data: bytes) -> None:
         raise ApiError(413, "RequestEntityTooLarge", message, failure(413, "RequestEntityTooLarge", message, {}))
 
 
+def read_patch(data: bytes, patch_type: PatchType) -> Any:
+    """The value of a patch in JSON. Raises `ApiError` 400 in Go's words as far as those are known."""
+    _check_size(data)
+    text = data.strip()
+    try:
+        body = msgspec.json.decode(data) if text else None
+    except (msgspec.DecodeError, RecursionError):
+        raise bad_request(f"error decoding patch: {go_syntax_error(data.decode(errors='replace'))}") from None
+    if patch_type == "json" and not isinstance(body, list):
+        raise bad_request(f"error decoding patch: {_go_value(body)} into Go value of type []handlers.jsonPatchOp")
+    if patch_type != "json" and not isinstance(body, dict):
+        raise bad_request(f"error decoding patch: {_go_value(body)} into Go value of type map[string]interface {{}}")
+    return body
+
+
+def _go_value(value: Any) -> str:
+    names = {list: "array", dict: "object", str: "string", bool: "bool", type(None): "null"}
+    return f"json: cannot unmarshal {names.get(type(value), 'number')}"
+
+
+def go_syntax_error(text: str) -> str:
+    """What Go's JSON decoder says of the first place at which a text is no JSON."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text):
+            return "unexpected end of JSON input"
+        before = text[: error.pos].rstrip()[-1:]
+        wanted = "looking for beginning of value"
+        if "property name" in error.msg:
+            wanted = "looking for beginning of object key string"
+        elif "':'" in error.msg:
+            wanted = "after object key"
+        elif "','" in error.msg:
+            wanted = (
+                "after array element" if before == "]" or "[" in text[: error.pos] else "after object key:value pair"
+            )
+        elif error.msg.startswith("Extra data"):
+            wanted = "after top-level value"
+        return f"invalid character {shown_letter(text[error.pos])} {wanted}"
+    return "invalid JSON"
+
+
+def shown_letter(letter: str) -> str:
+    return {"'": r"'\''", '"': "'\"'"}.get(letter, f"'{letter}'")
+
+
 def checked_kind(body: Any, kind: Kind) -> Object:
     """The body as an object of this kind. Raises `ApiError` 400 when it says that it is something else."""
     if body is None:
         body = {}
     if not isinstance(body, dict):
         raise bad_request(f"the body of the request was not a {kind.kind}")
-    version = body.get("apiVersion")
-    if version not in (None, "", kind.api_version):
+    version, name = body.get("apiVersion"), body.get("kind")
+    if version not in (None, "", kind.api_version) and isinstance(version, str):
+        _check_known(version, str(name or ""), kind)
         told = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
         raise bad_request(told)
-    if body.get("kind") not in (None, "", kind.kind):
-        raise bad_request(f'no kind "{body["kind"]}" is registered here; expected {kind.kind}')
+    if name not in (None, "", kind.kind):
+        raise _not_a(kind, str(name), str(version or kind.api_version))
     return body
 
 
-def unknown_fields(schemas: Schemas, kind: Kind, body: Object) -> list[str]:
-    """The fields that nobody knows, as upstream names them. Custom resources are not looked at."""
-    if kind.group == "resource.k8s.io":
-        return [f'unknown field "{path}"' for path in decoded(kind, body).unknown]
-    schema = schemas.of(kind)
-    if not schema:
-        return []
-    found: list[str] = []
-    _unknown(schemas, schema, body, "", found)
-    return [f'unknown field "{path}"' for path in sorted(found)]
+def _check_known(version: str, name: str, kind: Kind) -> None:
+    """A group that nobody knows is told before the version is compared."""
+    group = split_api_version(version)[0]
+    if group not in {item.group for item in KINDS} and known(kind):
+        text = f'no kind "{name}" is registered for version "{version}" in scheme "{_SCHEME}"'
+        short = split_api_version(version)[1]
+        raise bad_request(f'{name} in version "{short}" cannot be handled as a {kind.kind}: {text}')
 
 
-def _unknown(schemas: Schemas, schema: Schema, value: Any, path: str, found: list[str]) -> None:
-    if isinstance(value, list):
-        for number, item in enumerate(value):
-            _unknown(schemas, schemas.items(schema), item, f"{path}[{number}]", found)
-    elif isinstance(value, dict):
-        members: Mapping[str, Any] | None = schema.get("properties")
-        if members is None and "additionalProperties" not in schema:
-            return
-        for name, item in value.items():
+def _not_a(kind: Kind, name: str, version: str) -> ApiError:
+    short = split_api_version(version)[1]
+    if find_kind(version, name) is None:
+        why = f'no kind "{name}" is registered for version "{version}" in scheme "{_SCHEME}"'
+    else:
+        internal = kind.group.partition(".")[0] or "core"
+        why = f"converting ({short}.{name}) to ({internal}.{kind.kind}): unknown conversion"
+    return bad_request(f'{name} in version "{short}" cannot be handled as a {kind.kind}: {why}')
+
+
+def read_as(schemas: Schemas, kind: Kind, body: Object) -> Decoded:
+    """The body as objects of a kind are kept, and the fields that nobody knows, as upstream names them.
+
+    Custom resources come back as they are. Raises `ApiError` 400 for a value of the wrong type.
+    """
+    read = decoded(schemas, kind, body)
+    return Decoded(read.object, [f'unknown field "{path}"' for path in read.unknown])
+
+
+def decode_error(error: ApiError, kind: Kind) -> str:
+    """What is wrong with a value, without the sentence about the object around it."""
+    return error.message.removeprefix(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: ')
+
+
+def repeated_fields(data: bytes) -> list[str]:
+    """The fields that stand twice in one object of a JSON body, as upstream names them."""
+    found = False
+
+    def plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal found
+        read = dict(pairs)
+        found = found or len(read) != len(pairs)
+        return read
+
+    try:
+        json.loads(data, object_pairs_hook=plain)
+        if not found:
+            return []
+        return list(_repeated(json.loads(data, object_pairs_hook=_Pairs), ""))
+    except (ValueError, RecursionError):
+        return []  # what is no JSON is told by whoever reads it
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The members of an object, each as often as it stands there."""
+
+
+def _repeated(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for name, item in value:
             place = f"{path}.{name}" if path else name
-            if members is not None and name not in members:
-                found.append(place)
-            else:
-                _unknown(schemas, schemas.member(schema, name), item, place, found)
+            if name in seen:
+                yield f'duplicate field "{place}"'
+            seen.add(name)
+            yield from _repeated(item, place)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _repeated(item, f"{path}[{number}]")
 
 
 def strict_refusal(kind: Kind, unknown: list[str]) -> ApiError:

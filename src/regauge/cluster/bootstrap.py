@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from regauge.base import Clock, Randomness
 from regauge.cluster.admission.chain import Admission
 from regauge.cluster.admission.standard import standard_admission
@@ -25,13 +28,24 @@ def new_api_server(
     fault: Fault = no_fault,
     git_version: str = "v1.36.3",
     store: Store | None = None,
+    versions: Mapping[str, bool] = MappingProxyType({}),
 ) -> Api:
     """The API as the server itself uses it; `as_actor` gives it to everybody else.
 
-    `rules` decide what is valid (by default those of the default minor); `admission` replaces the whole chain.
+    `rules` decide what is valid (by default those of the default minor); `admission` replaces the whole chain. `versions`
+    switches versions of the API on and off, such as `{"resource.k8s.io/v1beta1": True}`.
     """
-    chain = admission or standard_admission(rules or default_rules())
-    state = ServerState(clock, randomness, admission=chain, fault=fault, git_version=git_version, store=store)
+    rules = rules or default_rules()
+    state = ServerState(
+        clock,
+        randomness,
+        admission=admission or standard_admission(rules),
+        fault=fault,
+        git_version=git_version,
+        store=store,
+        rules=rules,
+        versions=versions,
+    )
     api = Api(state, SERVER_ACTOR)
     for name in FIRST_NAMESPACES:
         if api.find(NAMESPACE, name) is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from regauge.cluster import serving
-from regauge.cluster.store import Store
 
 MEDIA_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -19,16 +18,18 @@ def wanted(accept: str) -> bool:
     return "as=APIGroupDiscoveryList" in first and "v=v2;" in f"{first};"
 
 
-def groups(store: Store, *, core: bool) -> dict[str, Any]:
+def groups(catalog: serving.Catalog, *, core: bool) -> dict[str, Any]:
     """The core group alone, or all others."""
     items = []
-    for group, versions in serving.group_versions(store).items():
+    for group, versions in catalog.group_versions().items():
         if (group == "") is not core:
             continue
         found = [
             {
                 "version": version,
-                "resources": _resources(serving.api_resource_list(store, group, version)["resources"], group, version),
+                "resources": _resources(
+                    serving.api_resource_list(catalog, group, version)["resources"], group, version
+                ),
                 "freshness": "Current",
             }
             for version in versions

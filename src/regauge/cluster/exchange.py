@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from regauge.cluster import serving
 from regauge.cluster.access.identity import User
 from regauge.cluster.refusals import failure
 from regauge.cluster.registry import has_status, known
-from regauge.cluster.store import Store
+from regauge.cluster.serving import Catalog, stored_as
 from regauge.cluster.subresources import SCALED
 from regauge.kube import ApiError
 from regauge.model import Kind
@@ -46,19 +45,24 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path means. `name` is empty for a collection."""
+    """What a path means. `name` is empty for a collection. `served` is the kind in the version of the path."""
 
     kind: Kind
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    version: str = ""
+
+    @property
+    def served(self) -> Kind:
+        return self.kind if self.version in ("", self.kind.version) else replace(self.kind, version=self.version)
 
 
 def refusal(error: ApiError) -> Answer:
     return Answer(error.code, error.status or failure(error.code, error.reason, error.message))
 
 
-def find_target(store: Store, path: str) -> Target | None:
+def find_target(catalog: Catalog, path: str) -> Target | None:
     """The object or collection that a path names, None when nothing is served there."""
     parts = path.strip("/").split("/")
     if parts[0] == "api":
@@ -72,13 +76,14 @@ def find_target(store: Store, path: str) -> Target | None:
         namespace, rest = rest[1], rest[2:]
     if not 1 <= len(rest) <= 3:
         return None
-    kind = serving.find_served(store, group, version, rest[0])
+    served = catalog.find(group, version, rest[0])
+    kind = stored_as(served) if served is not None else None
     if kind is None or (namespace and not kind.namespaced):
         return None
     name, subresource = [*rest[1:], "", ""][:2]
     if name and kind.namespaced and not namespace:
         return None
-    return Target(kind, namespace, name, subresource) if _has(kind, subresource) else None
+    return Target(kind, namespace, name, subresource, version) if _has(kind, subresource) else None
 
 
 def _split(parts: list[str], at: int) -> tuple[str, list[str]]:
@@ -102,10 +107,10 @@ def _has(kind: Kind, subresource: str) -> bool:
     return False
 
 
-def unknown_path(store: Store, path: str) -> Answer:
+def unknown_path(catalog: Catalog, path: str) -> Answer:
     parts = path.strip("/").split("/")
     group = parts[1] if parts[0] == "apis" and len(parts) > 1 else None
-    if parts[0] != "api" and group not in serving.group_versions(store):
+    if parts[0] != "api" and group not in catalog.group_versions():
         return Answer(404, "404 page not found\n")
     message = "the server could not find the requested resource"
     return Answer(404, failure(404, "NotFound", message, {}))

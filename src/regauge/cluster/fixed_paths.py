@@ -16,7 +16,7 @@ _PROTOBUF_SPEC = "proto-openapi.spec.v2"
 def fixed_answer(api: Api, request: Request) -> Answer | None:
     """Paths that are not about objects."""
     parts = request.path.strip("/").split("/")
-    store = api.state.store
+    catalog = api.state.catalog
     match parts:
         case ["version" | "healthz" | "livez" | "readyz"] if request.method not in ("GET", "HEAD"):
             message = "the server does not allow this method on the requested resource"
@@ -26,14 +26,14 @@ def fixed_answer(api: Api, request: Request) -> Answer | None:
         case ["healthz" | "livez" | "readyz"]:
             return Answer(200, "ok")
         case ["api" | "apis"] if discovery.wanted(request.accept):
-            return Answer(200, discovery.groups(store, core=parts == ["api"]))
+            return Answer(200, discovery.groups(catalog, core=parts == ["api"]))
         case ["openapi", "v2"] if _PROTOBUF_SPEC in request.accept:
             # Clients in Go look here for kinds that version 3 does not have, and are content with an empty document.
             return Answer(200, b"")
         case ["openapi", "v2"]:
             return Answer(200, openapi.document_v2(api.state.schemas))
         case ["openapi", "v3"]:
-            return Answer(200, openapi.index(store, api.state.schemas))
+            return Answer(200, openapi.index(catalog, api.state.schemas))
         case ["openapi", "v3", *rest]:
             return _openapi(api, "/".join(rest))
         case ["apis", group, "v1", plural] if (group, plural) in REVIEWS and request.method == "POST":
@@ -43,22 +43,22 @@ def fixed_answer(api: Api, request: Request) -> Answer | None:
         case ["api"]:
             return Answer(200, serving.api_versions())
         case ["api", "v1"]:
-            return Answer(200, serving.api_resource_list(store, "", "v1"))
+            return Answer(200, serving.api_resource_list(catalog, "", "v1"))
         case ["apis"]:
-            return Answer(200, serving.api_group_list(store))
+            return Answer(200, serving.api_group_list(catalog))
         case ["apis", group]:
-            versions = serving.group_versions(store).get(group) if group else None
+            versions = catalog.group_versions().get(group) if group else None
             found = {"kind": "APIGroup", "apiVersion": "v1", **serving.api_group(group, versions)} if versions else None
-            return Answer(200, found) if found else unknown_path(api.state.store, request.path)
-        case ["apis", group, version] if version in serving.group_versions(store).get(group, []):
-            return Answer(200, serving.api_resource_list(store, group, version))
+            return Answer(200, found) if found else unknown_path(catalog, request.path)
+        case ["apis", group, version] if version in catalog.group_versions().get(group, []):
+            return Answer(200, serving.api_resource_list(catalog, group, version))
     return None
 
 
 def _openapi(api: Api, name: str) -> Answer:
-    for path, group, version in openapi.group_version_paths(api.state.store):
+    for path, group, version in openapi.group_version_paths(api.state.catalog):
         if path == name:
-            return Answer(200, openapi.document(api.state.store, api.state.schemas, group, version))
+            return Answer(200, openapi.document(api.state.catalog, api.state.schemas, group, version))
     return Answer(404, "")
 
 

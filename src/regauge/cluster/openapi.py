@@ -13,7 +13,6 @@ import msgspec
 
 from regauge.cluster import serving
 from regauge.cluster.schemas import Schemas
-from regauge.cluster.store import Store
 from regauge.model import Kind
 from regauge.model.kinds import CUSTOM_RESOURCE_DEFINITION
 
@@ -35,19 +34,19 @@ _DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
-def group_version_paths(store: Store) -> Iterator[tuple[str, str, str]]:
+def group_version_paths(catalog: serving.Catalog) -> Iterator[tuple[str, str, str]]:
     """The name below /openapi/v3, the group and the version."""
-    for group, versions in serving.group_versions(store).items():
+    for group, versions in catalog.group_versions().items():
         for version in versions:
             yield (f"apis/{group}/{version}" if group else f"api/{version}"), group, version
 
 
-def index(store: Store, schemas: Schemas) -> dict[str, Any]:
+def index(catalog: serving.Catalog, schemas: Schemas) -> dict[str, Any]:
     """The root document: where each group and version is, with a hash that changes with its content."""
     paths = {}
-    for path, group, version in group_version_paths(store):
-        content = [schemas_key(schemas), *(kind.kind for kind in _kinds(store, group, version))]
-        content += [crd["metadata"]["resourceVersion"] for crd in _crds(store, group)]
+    for path, group, version in group_version_paths(catalog):
+        content = [schemas_key(schemas), *(kind.kind for kind in _kinds(catalog, group, version))]
+        content += [crd["metadata"]["resourceVersion"] for crd in _crds(catalog, group)]
         digest = hashlib.sha256("\n".join(content).encode()).hexdigest().upper()
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
     return {"paths": paths}
@@ -58,13 +57,13 @@ def schemas_key(schemas: Schemas) -> str:
     return str(len(schemas.definitions))
 
 
-def document(store: Store, schemas: Schemas, group: str, version: str) -> dict[str, Any]:
+def document(catalog: serving.Catalog, schemas: Schemas, group: str, version: str) -> dict[str, Any]:
     """The document of one group and version: paths, and the schemas that they reach."""
-    kinds = _kinds(store, group, version)
+    kinds = _kinds(catalog, group, version)
     names = [schemas.name_of(kind.group, kind.version, kind.kind) for kind in kinds]
     reached = _reached(schemas, [*filter(None, names), _DELETE_OPTIONS, _OBJECT_META])
     components = {name: _converted(schemas.definitions[name]) for name in reached}
-    components.update(_custom(store, group, version))
+    components.update(_custom(catalog, group, version))
     paths: dict[str, Any] = {}
     for kind in kinds:
         paths.update(_paths(kind, schemas.name_of(kind.group, kind.version, kind.kind) or _custom_name(kind)))
@@ -76,12 +75,12 @@ def document(store: Store, schemas: Schemas, group: str, version: str) -> dict[s
     }
 
 
-def _kinds(store: Store, group: str, version: str) -> list[Kind]:
-    return [kind for kind in serving.served_kinds(store) if (kind.group, kind.version) == (group, version)]
+def _kinds(catalog: serving.Catalog, group: str, version: str) -> list[Kind]:
+    return [kind for kind in catalog.kinds() if (kind.group, kind.version) == (group, version)]
 
 
-def _crds(store: Store, group: str) -> list[Any]:
-    return [crd for crd in store.list(CUSTOM_RESOURCE_DEFINITION) if crd["spec"].get("group") == group]
+def _crds(catalog: serving.Catalog, group: str) -> list[Any]:
+    return [crd for crd in catalog.store.list(CUSTOM_RESOURCE_DEFINITION) if crd["spec"].get("group") == group]
 
 
 def _reached(schemas: Schemas, roots: Iterable[str]) -> list[str]:
@@ -140,10 +139,10 @@ def _custom_name(kind: Kind) -> str:
     return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
 
 
-def _custom(store: Store, group: str, version: str) -> dict[str, Any]:
+def _custom(catalog: serving.Catalog, group: str, version: str) -> dict[str, Any]:
     """The schemas of custom resources, as their definitions give them."""
     found: dict[str, Any] = {}
-    for crd in _crds(store, group):
+    for crd in _crds(catalog, group):
         for kind in serving.custom_kinds(crd):
             if kind.version != version:
                 continue

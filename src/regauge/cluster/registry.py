@@ -30,6 +30,8 @@ _STATUS = frozenset(
         k.POD_DISRUPTION_BUDGET,
         k.RESOURCE_CLAIM,
         k.DEVICE_TAINT_RULE,
+        k.RESOURCE_POOL_STATUS_REQUEST,
+        k.POD_GROUP,
         k.CUSTOM_RESOURCE_DEFINITION,
     }
 )

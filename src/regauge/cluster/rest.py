@@ -14,42 +14,29 @@ import msgspec
 
 from regauge.cluster.access.identity import ANONYMOUS_PATHS
 from regauge.cluster.access.requests import action_of, check
+from regauge.cluster.admission.warnings import warnings_of
 from regauge.cluster.api import Api
-from regauge.cluster.bodies import checked_kind, read_body, read_json, strict_refusal, unknown_fields
+from regauge.cluster.bodies import checked_kind, read_as, read_body, read_json, repeated_fields, strict_refusal
+from regauge.cluster.conversion import deprecation, incoming, is_converted, outgoing
 from regauge.cluster.deletion import DeleteOptions
 from regauge.cluster.exchange import Answer, Request, Target, find_target, refusal, unknown_path
 from regauge.cluster.fixed_paths import fixed_answer
-from regauge.cluster.managers import Manager
 from regauge.cluster.patches import patched
+from regauge.cluster.patching import patch_object, patch_type_of
 from regauge.cluster.podwrites import check_eviction_name
-from regauge.cluster.refusals import (
-    FieldError,
-    bad_request,
-    failure,
-    internal_error,
-    invalid,
-    invalid_object,
-    unsupported,
-)
+from regauge.cluster.refusals import bad_request, failure, internal_error, unsupported
 from regauge.cluster.registry import known
 from regauge.cluster.selecting import matcher
 from regauge.cluster.subresources import SCALE, scale_of, scaled
 from regauge.cluster.tables import accepted, represented
-from regauge.kube import ApiError, Gone, PatchType, ServerUnavailable
+from regauge.cluster.writeoptions import check_options
+from regauge.kube import ApiError, Gone, ServerUnavailable
 from regauge.model import Kind, Object
 from regauge.model.kinds import NAMESPACE
 
 __all__ = ["Answer", "Request", "answer", "authorize", "find_target", "no_watch_on_one"]
 
 _UNSUPPORTED = ("attach", "ephemeralcontainers", "exec", "portforward", "resize")
-_PATCH_OPTIONS = Kind("meta.k8s.io", "v1", "PatchOptions", "patchoptions")
-_PATCH_TYPES: dict[str, PatchType] = {
-    "application/merge-patch+json": "merge",
-    "application/json-patch+json": "json",
-    "application/strategic-merge-patch+json": "strategic",
-    "application/apply-patch+yaml": "apply",
-    "application/apply-patch+cbor": "apply",
-}
 _ANSWERS_WITH_OBJECT = frozenset(
     {
         "namespaces",
@@ -65,6 +52,7 @@ _ANSWERS_WITH_OBJECT = frozenset(
         "resourceclaims",
         "resourceclaimtemplates",
         "resourceslices",
+        "resourcepoolstatusrequests",
     }
 )
 _POLICIES = ("Background", "Foreground", "Orphan")
@@ -72,26 +60,47 @@ _POLICIES = ("Background", "Foreground", "Orphan")
 
 def answer(api: Api, request: Request) -> Answer:
     """The answer to a request that is no watch. Refusals become Status objects."""
+    caller = api.as_caller(request.actor, request.manager, dry_run=request.query.get("dryRun") == "All")
     try:
-        authorize(api, request)
-        fixed = fixed_answer(api, request)
-        if fixed is not None:
-            return fixed
-        target = find_target(api.state.store, request.path)
-        if target is None:
-            return unknown_path(api.state.store, request.path)
-        dry_run = _dry_run(request.query.get("dryRun"))
-        as_, version = accepted(request.accept)
-        caller = api.as_caller(request.actor, request.manager, dry_run=dry_run)
-        found = _dispatch(caller, request, target)
-        if not as_ or not isinstance(found.body, dict) or found.body.get("kind") == "Status":
-            return found
-        now_s, include = api.state.clock.now_s(), request.query.get("includeObject", "")
-        return replace(found, body=represented(api.state.store, target.kind, found.body, as_, version, now_s, include))
+        found = _answered(api, caller, request)
     except ApiError as error:
-        return refusal(error)
+        found = refusal(error)
     except ServerUnavailable as error:
-        return Answer(503, failure(503, "ServiceUnavailable", str(error)))
+        found = Answer(503, failure(503, "ServiceUnavailable", str(error)))
+    return replace(found, warnings=tuple(dict.fromkeys(caller.warnings))) if caller.warnings else found
+
+
+def _answered(api: Api, caller: Api, request: Request) -> Answer:
+    authorize(api, request)
+    fixed = fixed_answer(api, request)
+    if fixed is not None:
+        return fixed
+    target = find_target(api.state.catalog, request.path)
+    if target is None:
+        return unknown_path(api.state.catalog, request.path)
+    caller.warnings += deprecation(target.served, api.version().minor)
+    check_options(request.method, request.query, apply="apply-patch" in request.content_type)
+    as_, version = accepted(request.accept)
+    found = _shaped(_dispatch(caller, request, target), target)
+    if not as_ or not isinstance(found.body, dict) or found.body.get("kind") == "Status":
+        return found
+    now_s, include = api.state.clock.now_s(), request.query.get("includeObject", "")
+    return replace(found, body=represented(api.state.store, target.served, found.body, as_, version, now_s, include))
+
+
+def _shaped(found: Answer, target: Target) -> Answer:
+    """The answer in the version of the path."""
+    if not is_converted(target.served) or not isinstance(found.body, dict):
+        return found
+    body = found.body
+    if body.get("kind") == f"{target.kind.kind}List":
+        items = [_bare(outgoing(target.served, item)) for item in body["items"]]
+        return replace(found, body={**body, "apiVersion": target.served.api_version, "items": items})
+    return replace(found, body=outgoing(target.served, body)) if body.get("kind") == target.kind.kind else found
+
+
+def _bare(item: Object) -> Object:
+    return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
 
 
 def _not_allowed() -> Answer:
@@ -103,14 +112,6 @@ def authorize(api: Api, request: Request) -> None:
     """Raises `Forbidden` when the request has a user who may not do this."""
     if request.user is not None and request.path not in ANONYMOUS_PATHS:
         check(api.state.store, request.user, action_of(request.method, request.path, request.query))
-
-
-def _dry_run(value: str | None) -> bool:
-    if value not in (None, "", "All"):
-        text = f'Unsupported value: ["{value}"]: supported values: "All"'
-        message = f'CreateOptions.meta.k8s.io "" is invalid: dryRun: {text}'
-        raise ApiError(422, "Invalid", message, failure(422, "Invalid", message))
-    return value == "All"
 
 
 def _dispatch(api: Api, request: Request, target: Target) -> Answer:
@@ -129,7 +130,7 @@ def _dispatch(api: Api, request: Request, target: Target) -> Answer:
         case "PUT", True if target.subresource in ("", "status", "finalize"):
             return _update(api, request, target)
         case "PATCH", True if target.subresource in ("", "status"):
-            return _patch(api, request, target)
+            return patch_object(api, request, target)
         case "DELETE", True if not target.subresource:
             return _delete(api, request, target)
         case "DELETE", False if target.namespace or not target.kind.namespaced:
@@ -137,14 +138,19 @@ def _dispatch(api: Api, request: Request, target: Target) -> Answer:
     return _not_allowed()
 
 
-def _document(api: Api, request: Request, kind: Kind) -> tuple[Object, tuple[str, ...]]:
-    """The object of a body, of the kind of the path, and what to warn of."""
+def _document(api: Api, request: Request, target: Target) -> Object:
+    """The object of a body as it is stored; what the caller is to be warned of is gathered."""
+    kind = target.served
     body = checked_kind(read_body(request.body, request.content_type), kind)
     how = request.query.get("fieldValidation") or "Warn"
-    unknown = unknown_fields(api.state.schemas, kind, body) if how != "Ignore" else []
-    if unknown and how == "Strict":
-        raise strict_refusal(kind, unknown)
-    return body, tuple(unknown)
+    read = read_as(api.state.schemas, kind, body)
+    if how != "Ignore":
+        is_json = "json" in (request.content_type or "json")
+        told = [*(repeated_fields(request.body) if is_json else ()), *read.unknown]
+        if told and how == "Strict":
+            raise strict_refusal(kind, told)
+        api.warnings += told
+    return incoming(kind, read.object)
 
 
 def _scale(api: Api, request: Request, target: Target) -> Answer:
@@ -156,7 +162,7 @@ def _scale(api: Api, request: Request, target: Target) -> Answer:
         case "PUT":
             wanted = checked_kind(read_body(request.body, request.content_type), SCALE)
         case "PATCH":
-            wanted = patched(scale, read_json(request.body), _patch_type(request), api.typed(SCALE))
+            wanted = patched(scale, read_json(request.body), patch_type_of(request), api.typed(SCALE))
         case _:
             return _not_allowed()
     return Answer(200, scale_of(api.update(target.kind, scaled(target.kind, workload, wanted), target.namespace)))
@@ -177,100 +183,22 @@ def _create(api: Api, request: Request, target: Target) -> Answer:
             f"the object provided is unrecognized (must be of type {target.kind.kind}): "
             "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"
         )
-    body, warnings = _document(api, request, target.kind)
-    return Answer(201, api.create(target.kind, body, target.namespace), warnings)
+    created = api.create(target.kind, _document(api, request, target), target.namespace)
+    api.warnings += warnings_of(target.kind, created)
+    return Answer(201, created)
 
 
 def _update(api: Api, request: Request, target: Target) -> Answer:
-    body, warnings = _document(api, request, target.kind)
+    body = _document(api, request, target)
     metadata = body.setdefault("metadata", {})
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if name not in (None, "", target.name):
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
     if not name:
         raise bad_request(f"name must be provided: the URL says {target.name}")
-    return Answer(200, api.update(target.kind, body, target.namespace, subresource=target.subresource), warnings)
-
-
-def _patch_type(request: Request) -> PatchType:
-    content_type = request.content_type.partition(";")[0].strip()
-    found = _PATCH_TYPES.get(content_type)
-    if found is None:
-        message = "415: Unsupported Media Type"
-        raise ApiError(415, "UnsupportedMediaType", message, failure(415, "UnsupportedMediaType", message, {}))
-    return found
-
-
-def _patch(api: Api, request: Request, target: Target) -> Answer:
-    patch_type = _patch_type(request)
-    if patch_type == "strategic" and not known(target.kind):
-        told = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-        message = f"the body of the request was in an unknown format - accepted media types include: {told}"
-        raise ApiError(415, "UnsupportedMediaType", message, failure(415, "UnsupportedMediaType", message, {}))
-    if patch_type == "apply":
-        return _apply(api, request, target)
-    body = read_json(request.body)
-    warnings = _unknown_after_patch(api, request, target, body, patch_type)
-    changed = api.patch(
-        target.kind, target.name, body, target.namespace, patch_type=patch_type, subresource=target.subresource
-    )
-    return Answer(200, changed, warnings)
-
-
-def _unknown_after_patch(
-    api: Api, request: Request, target: Target, body: Any, patch_type: PatchType
-) -> tuple[str, ...]:
-    """The unknown fields that a patch brings in, to be warned of. Raises `Invalid` when the caller wants it strict."""
-    how = request.query.get("fieldValidation") or "Warn"
-    live = None if how == "Ignore" else api.find(target.kind, target.name, target.namespace)
-    if live is None:
-        return ()
-    new = patched(live, body, patch_type, api.typed(target.kind))
-    unknown = unknown_fields(api.state.schemas, target.kind, new) if isinstance(new, dict) else []
-    if unknown and how == "Strict":
-        told = f"strict decoding error: {', '.join(unknown)}"
-        raise invalid_object(target.kind, target.name, [invalid("patch", request.body.decode(errors="replace"), told)])
-    return tuple(unknown)
-
-
-def _apply(api: Api, request: Request, target: Target) -> Answer:
-    name = request.query.get("fieldManager") or ""
-    if not name:
-        wrong = FieldError("fieldManager", "Required value", "Required value: is required for apply patch")
-        raise invalid_object(_PATCH_OPTIONS, "", [wrong])
-    body = read_body(request.body, "application/apply-patch+yaml")
-    if not isinstance(body, dict) or not body.get("kind") or not body.get("apiVersion"):
-        group, _, version = str((body or {}).get("apiVersion") or "").rpartition("/")
-        told = f"{group}/{version}, Kind={(body or {}).get('kind') or ''}"
-        raise bad_request(f"invalid object type: {told}")
-    body = checked_kind(body, target.kind)
-    metadata = body.get("metadata") or {}
-    _check_declared(api, target, body)
-    if metadata.get("managedFields") is not None:
-        raise bad_request("metadata.managedFields must be nil")
-    if metadata.get("name") not in (None, "", target.name):
-        raise bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
-        )
-    force = request.query.get("force") in ("true", "1", "True")
-    manager = Manager(name, target.subresource)
-    found, new = api.apply(target.kind, target.name, body, target.namespace, manager, force=force)
-    return Answer(201 if new else 200, found)
-
-
-def _check_declared(api: Api, target: Target, body: Object) -> None:
-    """An apply of fields that nobody knows is refused, whatever fieldValidation says."""
-    unknown = unknown_fields(api.state.schemas, target.kind, body)
-    if unknown:
-        path = unknown[0].removeprefix('unknown field "').removesuffix('"')
-        name = (body.get("metadata") or {}).get("name", "")
-        title = f"({target.namespace}/{name}; {_with_slash(target.kind)}, Kind={target.kind.kind})"
-        message = f"failed to create typed patch object {title}: .{path}: field not declared in schema"
-        raise ApiError(500, "", message, failure(500, "", message))
-
-
-def _with_slash(kind: Kind) -> str:
-    return f"{kind.group}/{kind.version}"
+    updated = api.update(target.kind, body, target.namespace, subresource=target.subresource)
+    api.warnings += warnings_of(target.kind, updated)
+    return Answer(200, updated)
 
 
 def delete_options(request: Request) -> DeleteOptions:

@@ -38,9 +38,14 @@ class Schemas:
         """The name of a kind's definition, "" when there is none."""
         return self._roots.get((group, version, kind), "")
 
+    def name_for(self, kind: Kind) -> str:
+        """The name of the definition of a kind, in its version or else in another that this minor knows."""
+        names = (self.name_of(kind.group, version, kind.kind) for version in (kind.version, *kind.others))
+        return next(filter(None, names), "")
+
     def of(self, kind: Kind) -> Schema:
         """The schema of a kind; empty for kinds that are not built in."""
-        return self.definitions.get(self.name_of(kind.group, kind.version, kind.kind), EMPTY)
+        return self.definitions.get(self.name_for(kind), EMPTY)
 
     def member(self, schema: Schema, name: str) -> Schema:
         """The schema of a field, with what its place says of it (merge keys) beside what its type says."""

@@ -67,7 +67,7 @@ def make_app(api: Api, streams: Streams, guard: Guard | None = None) -> Starlett
 
 def _handled(api: Api, call: Request, streams: Streams) -> Response:
     if call.method == "GET":
-        target = find_target(api.state.store, call.path)
+        target = find_target(api.state.catalog, call.path)
         if target is not None and target.subresource == "log":
             return _log(api, call, target, streams)
         if target is not None and call.query.get("watch") in _TRUE:

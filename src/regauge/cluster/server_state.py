@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 from regauge.base import Clock, Randomness
@@ -14,9 +15,11 @@ from regauge.cluster.deletion import DeleteOptions, timestamp
 from regauge.cluster.managers import FieldManagement
 from regauge.cluster.port import ClusterApi
 from regauge.cluster.schemas import Schemas, schemas_of
+from regauge.cluster.serving import Catalog
 from regauge.cluster.store import Store
 from regauge.cluster.story import Verb, Write, changed_fields
-from regauge.model import Kind, Object
+from regauge.features import rules as default_rules
+from regauge.model import Kind, Object, Rules
 
 STORY_LENGTH = 200_000
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # upstream leaves out what could spell a word
@@ -55,7 +58,10 @@ def no_logs(_uid: str, _container: str) -> None:
 
 
 class ServerState:
-    """What all actors share. `version` is what the server says of itself (`v1.36.3`)."""
+    """What all actors share. `git_version` is what the server says of itself (`v1.36.3`).
+
+    `rules` and `versions` say which versions of which kinds are served (see `Catalog`).
+    """
 
     def __init__(
         self,
@@ -66,10 +72,13 @@ class ServerState:
         fault: Fault = no_fault,
         store: Store | None = None,
         git_version: str = "v1.36.3",
+        rules: Rules | None = None,
+        versions: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
         self.clock = clock
         self.randomness = randomness
         self.store = store or Store()
+        self.catalog = Catalog(self.store, rules or default_rules(), versions)
         self.admission = admission or Admission()
         self.fault = fault
         self.git_version = git_version

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from regauge.cluster.registry import has_status
 from regauge.cluster.store import Store
 from regauge.cluster.subresources import SCALE, SCALED
-from regauge.model import KINDS, Kind, Object
-from regauge.model.kinds import CUSTOM_RESOURCE_DEFINITION, DEVICE_TAINT_RULE, NAMESPACE, POD
+from regauge.model import KINDS, Kind, Object, Rules, find_kind
+from regauge.model.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    RESOURCE_CLAIM,
+    WORKLOAD,
+)
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _SHORT_NAMES = {
@@ -33,7 +45,9 @@ _SHORT_NAMES = {
     "services": ["svc"],
     "statefulsets": ["sts"],
 }
-_NOT_SERVED = frozenset({(DEVICE_TAINT_RULE.group, DEVICE_TAINT_RULE.plural)})  # in 1.36 only before v1
+_VERSIONED = frozenset({RESOURCE_CLAIM.group, POD_GROUP.group})
+_GATES = {WORKLOAD: "GenericWorkload", POD_GROUP: "GenericWorkload"}
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _ALL = frozenset(
     {("", name) for name in ("pods", "replicationcontrollers", "services")}
     | {("apps", name) for name in ("daemonsets", "deployments", "replicasets", "statefulsets")}
@@ -43,9 +57,78 @@ _SUBRESOURCES = {("", "pods"): (("binding", "Binding"), ("eviction", "Eviction")
 
 
 def served_kinds(store: Store) -> tuple[Kind, ...]:
-    """The kinds of the table and those of the custom resource definitions."""
-    own = tuple(kind for kind in KINDS if (kind.group, kind.plural) not in _NOT_SERVED)
-    return own + tuple(kind for crd in store.list(CUSTOM_RESOURCE_DEFINITION) for kind in custom_kinds(crd))
+    """The kinds as they are stored: those of the table and those of the custom resource definitions."""
+    return KINDS + tuple(kind for crd in store.list(CUSTOM_RESOURCE_DEFINITION) for kind in custom_kinds(crd))
+
+
+class Catalog:
+    """What one server serves: every kind in every version of this minor that is switched on.
+
+    `versions` switches versions on and off as kube-apiserver's --runtime-config does: "GROUP/VERSION", "api/alpha",
+    "api/beta" and "api/all". Kinds behind a feature gate need the gate too.
+    """
+
+    def __init__(self, store: Store, rules: Rules, versions: Mapping[str, bool] = MappingProxyType({})) -> None:
+        self.store = store
+        self._own = tuple(_own_kinds(rules, versions))
+        self._found = {(kind.group, kind.version, kind.plural): kind for kind in self._own}
+
+    def kinds(self) -> tuple[Kind, ...]:
+        crds = self.store.list(CUSTOM_RESOURCE_DEFINITION)
+        return self._own + tuple(kind for crd in crds for kind in custom_kinds(crd))
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        """The kind at a path, in the version of the path."""
+        own = self._found.get((group, version, plural))
+        if own is not None:
+            return own
+        crd = self.store.find(CUSTOM_RESOURCE_DEFINITION, ("", f"{plural}.{group}"))
+        return next((kind for kind in custom_kinds(crd) if kind.version == version), None) if crd else None
+
+    def group_versions(self) -> dict[str, list[str]]:
+        """The versions of each group, the best first; the core group as ""."""
+        found: dict[str, set[str]] = {}
+        for kind in self.kinds():
+            found.setdefault(kind.group, set()).add(kind.version)
+        return {group: sorted(versions, key=_priority, reverse=True) for group, versions in found.items()}
+
+
+def _own_kinds(rules: Rules, versions: Mapping[str, bool]) -> Iterator[Kind]:
+    for kind in KINDS:
+        if kind.group not in _VERSIONED or kind == PRIORITY_CLASS:
+            yield kind
+            continue
+        for name, titles in rules.api.items():
+            group, _, version = name.rpartition("/")
+            gate = _GATES.get(kind)
+            if group != kind.group or kind.kind not in titles or (gate and not rules.on(gate)):
+                continue
+            if _switched_on(name, version, versions, name in rules.served):
+                yield replace(kind, version=version)
+
+
+def _switched_on(name: str, version: str, versions: Mapping[str, bool], default: bool) -> bool:
+    stage = "api/alpha" if "alpha" in version else "api/beta" if "beta" in version else "api/ga"
+    for key in (name, stage, "api/all"):
+        if key in versions:
+            return versions[key]
+    return default
+
+
+def _priority(version: str) -> tuple[int, int, int, str]:
+    """Stable before beta before alpha, and the newer first within each; names of another form come last."""
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        return 0, 0, 0, version
+    major, stage, number = found.groups()
+    return {"alpha": 1, "beta": 2}.get(stage or "", 3), int(major), int(number or 0), ""
+
+
+def stored_as(kind: Kind) -> Kind:
+    """The kind under which objects of this kind are stored, whatever version they are served in."""
+    if kind.group not in _VERSIONED:
+        return kind
+    return find_kind(kind.api_version, kind.kind) or kind
 
 
 def custom_kinds(crd: Object) -> tuple[Kind, ...]:
@@ -63,23 +146,6 @@ def _namespaced(spec: Object) -> bool:
     return bool(spec.get("scope") == "Namespaced")
 
 
-def find_served(store: Store, group: str, version: str, plural: str) -> Kind | None:
-    for kind in served_kinds(store):
-        if (kind.group, kind.version, kind.plural) == (group, version, plural):
-            return kind
-    return None
-
-
-def group_versions(store: Store) -> dict[str, list[str]]:
-    """The versions of each group, the core group as ""."""
-    found: dict[str, list[str]] = {}
-    for kind in served_kinds(store):
-        versions = found.setdefault(kind.group, [])
-        if kind.version not in versions:
-            versions.append(kind.version)
-    return found
-
-
 def api_versions() -> dict[str, Any]:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
@@ -89,14 +155,14 @@ def api_group(group: str, versions: list[str]) -> dict[str, Any]:
     return {"name": group, "versions": named, "preferredVersion": named[0]}
 
 
-def api_group_list(store: Store) -> dict[str, Any]:
-    groups = [api_group(group, versions) for group, versions in group_versions(store).items() if group]
+def api_group_list(catalog: Catalog) -> dict[str, Any]:
+    groups = [api_group(group, versions) for group, versions in catalog.group_versions().items() if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def api_resource_list(store: Store, group: str, version: str) -> dict[str, Any]:
+def api_resource_list(catalog: Catalog, group: str, version: str) -> dict[str, Any]:
     resources: list[dict[str, Any]] = []
-    for kind in served_kinds(store):
+    for kind in catalog.kinds():
         if (kind.group, kind.version) == (group, version):
             resources += _resources(kind)
     title = f"{group}/{version}" if group else version

@@ -70,6 +70,12 @@ RESOURCE_CLAIM_TEMPLATE = Kind(
     "resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates", True, _RESOURCE_OLD
 )
 DEVICE_TAINT_RULE = Kind("resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", False, ("v1beta2", "v1alpha3"))
+RESOURCE_POOL_STATUS_REQUEST = Kind(
+    "resource.k8s.io", "v1alpha3", "ResourcePoolStatusRequest", "resourcepoolstatusrequests", namespaced=False
+)
+_WORKLOAD_OTHER = ("v1beta1", "v1alpha3")  # one minor knows v1alpha2 or these, never both
+WORKLOAD = Kind("scheduling.k8s.io", "v1alpha2", "Workload", "workloads", True, _WORKLOAD_OTHER)
+POD_GROUP = Kind("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", True, _WORKLOAD_OTHER)
 
 KINDS: tuple[Kind, ...] = (
     NODE,
@@ -108,6 +114,9 @@ KINDS: tuple[Kind, ...] = (
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
     DEVICE_TAINT_RULE,
+    RESOURCE_POOL_STATUS_REQUEST,
+    WORKLOAD,
+    POD_GROUP,
 )
 
 _BY_NAME = {(kind.group, kind.kind): kind for kind in KINDS}

@@ -148,7 +148,7 @@ def test_the_field_manager_is_the_actor(tmp_path: Path) -> None:
     [
         ("POST", "/api/v1/namespaces/default/configmaps", b"{", 400, "is not JSON"),
         ("POST", "/api/v1/namespaces/default/configmaps", b"[1]", 400, "was not a ConfigMap"),
-        ("POST", "/api/v1/namespaces/default/configmaps", b'{"kind":"Pod"}', 400, "expected ConfigMap"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b'{"kind":"Pod"}', 400, "cannot be handled as a ConfigMap"),
         ("POST", "/api/v1/configmaps", b"{}", 405, "does not allow this method"),
         ("PATCH", "/api/v1/namespaces/default", b"{}", 415, "Unsupported Media Type"),
         ("GET", "/api/v1/nothing", b"", 404, "could not find the requested resource"),

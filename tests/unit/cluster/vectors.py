@@ -6,8 +6,9 @@ import json
 import random
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.support import shared
@@ -46,8 +47,8 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def server_with_fixture(rules: Rules | None = None) -> Api:
-    api = new_api_server(FixedClock(), random.Random(7), rules=rules)
+def server_with_fixture(rules: Rules | None = None, versions: Mapping[str, bool] = MappingProxyType({})) -> Api:
+    api = new_api_server(FixedClock(), random.Random(7), rules=rules, versions=versions)
     for call in json.loads(shared("vectors/api/fixture.json").read_text()):
         done = send(api, {"method": "POST", **call})
         assert done.code == 201, done
@@ -162,7 +163,7 @@ def causes(status: Any) -> set[tuple[str, str]]:
 
 
 def target_plural(api: Api, path: str) -> str:
-    target = find_target(api.state.store, path)
+    target = find_target(api.state.catalog, path)
     return target.kind.plural if target else ""
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regauge.base import InputError
 from regauge.cluster import protobuf
-from regauge.cluster.bodies import read_body, unknown_fields
+from regauge.cluster.bodies import read_as, read_body
 from regauge.cluster.cells import duration
 from regauge.cluster.fieldsets import fields_of, from_paths, leaves, merged
 from regauge.cluster.managers import FieldManagement, Manager
@@ -88,10 +88,10 @@ def test_who_gives_up_a_field_takes_it_away_unless_somebody_else_has_it() -> Non
 
 def test_unknown_fields_are_told_by_their_path() -> None:
     body = {"metadata": {}, "spec": {"replikas": 1, "template": {"spec": {"containers": [{"nam": "x"}]}}}}
-    told = unknown_fields(SCHEMAS, DEPLOYMENT, body)
-    assert told == ['unknown field "spec.replikas"', 'unknown field "spec.template.spec.containers[0].nam"']
+    told = read_as(SCHEMAS, DEPLOYMENT, body).unknown
+    assert told == ['unknown field "spec.template.spec.containers[0].nam"', 'unknown field "spec.replikas"']
     claim = {"spec": {"devices": {"requests": [{"name": "a", "gpus": 3}]}}}
-    assert unknown_fields(SCHEMAS, RESOURCE_CLAIM, claim) == ['unknown field "spec.devices.requests[0].gpus"']
+    assert read_as(SCHEMAS, RESOURCE_CLAIM, claim).unknown == ['unknown field "spec.devices.requests[0].gpus"']
 
 
 def envelope(kind: str, api_version: str, raw: bytes) -> bytes:
