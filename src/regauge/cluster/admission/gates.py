@@ -12,6 +12,7 @@ from regauge.model import Kind, Object, Rules
 
 Path = tuple[str, ...]
 
+_GROUPS = ("", "resource.k8s.io", "scheduling.k8s.io")
 _EACH = "*"
 _DEVICE = ("spec", "devices", _EACH)
 _ATTRIBUTE = (*_DEVICE, "attributes", _EACH)
@@ -33,6 +34,12 @@ def _of_devices(*fields: str) -> tuple[tuple[str, Path], ...]:
 
 def _of_results(*fields: str) -> tuple[tuple[str, Path], ...]:
     return tuple((_CLAIMS, (*_RESULT, field)) for field in fields)
+
+
+def _of_groups(*fields: str) -> tuple[tuple[str, Path], ...]:
+    """Fields of pod groups and of the templates for them."""
+    templates = tuple(("workloads", ("spec", "podGroupTemplates", _EACH, field)) for field in fields)
+    return templates + tuple(("podgroups", ("spec", field)) for field in fields)
 
 
 _GATED: dict[str, tuple[tuple[str, Path], ...]] = {
@@ -68,6 +75,9 @@ _GATED: dict[str, tuple[tuple[str, Path], ...]] = {
     ),
     "DRAResourceClaimDeviceStatus": ((_CLAIMS, ("status", "devices")),),
     "GenericWorkload": (("pods", ("spec", "schedulingGroup")),),
+    "TopologyAwareWorkloadScheduling": _of_groups("schedulingConstraints"),
+    "DRAWorkloadResourceClaims": (*_of_groups("resourceClaims"), ("podgroups", ("status", "resourceClaimStatuses"))),
+    "WorkloadAwarePreemption": _of_groups("disruptionMode", "priorityClassName", "priority"),
 }
 
 
@@ -83,7 +93,7 @@ class GatedFields:
 
     def dropped(self, kind: Kind, object_: Object, old: Object | None = None) -> Object:
         """The object without them. What the stored object uses already stays in use."""
-        paths = self._paths.get(kind.plural) if kind.group in ("", "resource.k8s.io") else None
+        paths = self._paths.get(kind.plural) if kind.group in _GROUPS else None
         if not paths:
             return object_
         unused = [path for path in paths if old is None or not _uses(old, path)]

@@ -52,19 +52,12 @@ def priority(store: Store, kind: Kind, object_: Object) -> Object:
         return object_
     spec = dict(object_.get("spec") or {})
     name = spec.get("priorityClassName") or ""
-    value, policy = 0, "PreemptLowerPriority"
-    if name in SYSTEM_PRIORITIES:
-        value = SYSTEM_PRIORITIES[name]
-    elif name:
-        found = store.find(PRIORITY_CLASS, ("", name))
-        if found is None:
-            raise _refused(object_, f"no PriorityClass with name {name} was found")
-        value, policy = found.get("value", 0), found.get("preemptionPolicy") or policy
-    else:
-        default = _default_class(store)
-        if default is not None:
-            spec["priorityClassName"] = default["metadata"]["name"]
-            value, policy = default.get("value", 0), default.get("preemptionPolicy") or policy
+    found = priority_of_class(store, name)
+    if found is None:
+        raise _refused(object_, f"no PriorityClass with name {name} was found")
+    class_, value, policy = found
+    if class_:
+        spec["priorityClassName"] = class_
     if spec.get("priority") is not None and spec["priority"] != value:
         text = (
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority admission"
@@ -74,6 +67,17 @@ def priority(store: Store, kind: Kind, object_: Object) -> Object:
     if not spec.get("preemptionPolicy"):
         spec["preemptionPolicy"] = policy
     return {**object_, "spec": spec}
+
+
+def priority_of_class(store: Store, name: str) -> tuple[str, int, str] | None:
+    """The name, value and preemption policy of a class, with "" of the default one; None when there is no such class."""
+    policy = "PreemptLowerPriority"
+    if name in SYSTEM_PRIORITIES:
+        return name, SYSTEM_PRIORITIES[name], policy
+    found = store.find(PRIORITY_CLASS, ("", name)) if name else _default_class(store)
+    if found is None:
+        return None if name else ("", 0, policy)
+    return found["metadata"]["name"], found.get("value", 0), found.get("preemptionPolicy") or policy
 
 
 def _default_class(store: Store) -> Object | None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from regauge.base import InputError
+from regauge.cluster.admission import pod_groups as groups
 from regauge.cluster.admission import pods
 from regauge.cluster.admission.chain import Admission
 from regauge.cluster.admission.claims import ClaimRules, immutable_spec, immutable_template, status_errors
 from regauge.cluster.admission.classes import one_default_priority, priority_class_errors, runtime_class_errors
 from regauge.cluster.admission.expressions import expression_checker
-from regauge.cluster.admission.fields import items, opaque
+from regauge.cluster.admission.fields import conditions, items, opaque
 from regauge.cluster.admission.gates import GatedFields
 from regauge.cluster.admission.limitchecks import range_errors
 from regauge.cluster.admission.limits import check_limits, limit_ranger
@@ -56,6 +57,11 @@ _SIMPLE: dict[tuple[str, str], Callable[[Object, Object | None], list[FieldError
     ("", "resourcequotas"): lambda object_, _old: quota_errors(object_),
     ("scheduling.k8s.io", "priorityclasses"): priority_class_errors,
     ("node.k8s.io", "runtimeclasses"): runtime_class_errors,
+    ("scheduling.k8s.io", "workloads"): groups.workload_kind_errors,
+}
+_STAGED: dict[tuple[str, str], Callable[[Object, Object | None, str], list[FieldError]]] = {
+    ("scheduling.k8s.io", "podgroups"): groups.pod_group_errors,
+    ("resource.k8s.io", "resourcepoolstatusrequests"): groups.pool_request_errors,
 }
 
 
@@ -70,6 +76,9 @@ class Validation:
     ) -> list[FieldError]:
         type_ = _READ_AS.get((kind.group, kind.plural))
         if type_ is None:
+            staged = _STAGED.get((kind.group, kind.plural))
+            if staged is not None:
+                return staged(object_, old, subresource)
             simple = _SIMPLE.get((kind.group, kind.plural))
             if simple is not None:
                 return simple(object_, old)
@@ -92,8 +101,10 @@ class Validation:
                 return slice_errors(new_view.spec, before, object_.get("spec") or {})
             case DeviceClass():
                 return self._class(new_view)
+            case DeviceTaintRule() if subresource:
+                return conditions("status.conditions", new_view.status.conditions, groups.CONDITIONS_LIMIT)
             case DeviceTaintRule():
-                return [] if subresource else taint_rule_errors(new_view.spec)
+                return taint_rule_errors(new_view.spec)
         return []
 
     def _claim(self, store: Store, new: ResourceClaim, old: View | None, subresource: str) -> list[FieldError]:
@@ -182,8 +193,11 @@ def standard_admission(rules: Rules) -> Admission:
     """Everything that upstream's default chain does and that decisions here depend on."""
     claims = ClaimRules(expression_checker(rules), rules.on("DRAConsumableCapacity"))
     return Admission(
-        preparations=(GatedFields(rules).dropped,),
-        mutations=(limit_ranger, default_tolerations, priority, runtime_class),
+        preparations=(
+            GatedFields(rules).dropped,
+            lambda kind, object_, _old: groups.group_defaults(rules, kind, object_),
+        ),
+        mutations=(limit_ranger, default_tolerations, priority, runtime_class, groups.admit_group(rules)),
         checks=(Validation(claims),),
-        gates=(one_default_priority, check_limits, check_quota),
+        gates=(one_default_priority, check_limits, check_quota, groups.check_template),
     )
