@@ -57,6 +57,8 @@ def display(source: str, issue: Issue) -> str:
     """The issue as cel-go shows it: place, text, the line and a caret below the place."""
     if issue.offset < 0:
         return f"ERROR: <input>:-1:0: {issue.text}"
+    if not source:
+        return f"ERROR: <input>:1:0: {issue.text}"
     line, column = position(source, issue.offset)
     head = f"ERROR: <input>:{line}:{column}: {issue.text}"
     snippet = source.split("\n")[line - 1].replace("\t", " ")

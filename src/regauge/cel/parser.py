@@ -16,6 +16,12 @@ MAX_DEPTH: Final = 250
 MAX_WEIGHT: Final = 100_000
 MAX_COPIED: Final = 4_000
 
+STARTS: Final = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null',"
+    " NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
+"""What an expression may begin with, as cel-go's parser lists it."""
+
 _FRAMES: Final = 12_000
 _SHALLOW_TOKENS: Final = 80
 _RELATIONS: Final = frozenset({"<", "<=", ">=", ">", "==", "!=", "in"})
@@ -290,7 +296,7 @@ class _Parser:
             return self.map_literal(token)
         if token.kind in (".", "ident"):
             return self.name(token)
-        raise self.unexpected(token, "an expression")
+        raise self.unexpected(token, STARTS)
 
     def name(self, token: Token) -> Node:
         prefix, place = "", token.offset

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from regauge.cluster.admission.names import label_faults
-from regauge.cluster.refusals import FieldError, forbidden, forbidden_field, invalid, required, unsupported_value
+from regauge.cluster.admission.names import label_faults, qualified_name_faults
+from regauge.cluster.refusals import (
+    FieldError,
+    duplicate,
+    forbidden,
+    forbidden_field,
+    invalid,
+    required,
+    unsupported_value,
+)
 from regauge.cluster.store import Store
 from regauge.model import Kind, Object, Quantity
 from regauge.model.kinds import PRIORITY_CLASS
@@ -69,3 +77,21 @@ def _runtime_class(object_: Object, old: Object | None) -> Iterator[FieldError]:
         amount = Quantity.from_document(value)
         if amount.sign < 0:
             yield invalid(f"overhead.limits[{name}]", str(amount), "must be greater than or equal to 0")
+    yield from _scheduling(object_.get("scheduling") or {})
+
+
+def _scheduling(scheduling: Object) -> Iterator[FieldError]:
+    for name in sorted(scheduling.get("nodeSelector") or {}):
+        for fault in qualified_name_faults(name):
+            yield invalid("scheduling.nodeSelector", name, fault)
+    seen: list[Object] = []
+    for number, item in enumerate(scheduling.get("tolerations") or []):
+        if item in seen:
+            yield duplicate(f"scheduling.tolerations[{number}]", _go_toleration(item))
+        seen.append(item)
+
+
+def _go_toleration(item: Object) -> Object:
+    """A toleration with all of its fields, as Go prints it."""
+    fields = {name.title(): item.get(name) or "" for name in ("key", "operator", "value", "effect")}
+    return {**fields, "TolerationSeconds": item.get("tolerationSeconds")}

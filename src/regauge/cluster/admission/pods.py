@@ -125,6 +125,11 @@ def spec_errors(path: str, spec: PodSpec) -> list[FieldError]:
         errors.append(unsupported_value(f"{path}.restartPolicy", spec.restart_policy, supported))
     for index, toleration in enumerate(spec.tolerations):
         errors += _toleration(f"{path}.tolerations[{index}]", toleration)
+    group = spec.scheduling_group
+    if group is not None and group.pod_group_name is None:
+        errors.append(invalid(f"{path}.schedulingGroup.podGroupName", None, "must specify one of: `podGroupName`"))
+    elif group is not None and group.pod_group_name is not None:
+        errors += subdomain_errors(f"{path}.schedulingGroup.podGroupName", group.pod_group_name)
     gates = [gate.name for gate in spec.scheduling_gates]
     for index, name in enumerate(gates):
         errors += label_name_errors(f"{path}.schedulingGates[{index}]", name)
@@ -329,18 +334,3 @@ def _fixed(spec: dict[str, Any], gated: bool) -> dict[str, Any]:
         if field in fixed:
             fixed[field] = [{key: value for key, value in item.items() if key != "image"} for item in fixed[field]]
     return fixed
-
-
-def status_errors(old: Pod, new: Pod) -> list[FieldError]:
-    """What is wrong with an update of a pod's status, as far as claims are told there."""
-    errors: list[FieldError] = []
-    names = [claim.name for claim in old.spec.resource_claims]
-    for index, entry in enumerate(new.status.resource_claim_statuses):
-        path = f"status.resourceClaimStatuses[{index}].name"
-        if entry.name not in names:
-            errors.append(invalid(path, entry.name, "must match the name of an entry in `spec.resourceClaims`"))
-    extended = new.status.extended_resource_claim_status
-    if extended is not None and not extended.request_mappings:
-        path = "status.extendedResourceClaimStatus.requestMappings"
-        errors.append(required(path, "at least one request mapping is required"))
-    return errors

@@ -20,6 +20,7 @@ from regauge.cluster.admission.limits import check_limits, limit_ranger
 from regauge.cluster.admission.metadata import template_metadata_errors
 from regauge.cluster.admission.nodes import node_errors
 from regauge.cluster.admission.plugins import default_tolerations, priority, runtime_class
+from regauge.cluster.admission.podstatus import status_errors as status_errors_of_pod
 from regauge.cluster.admission.quota import check_quota
 from regauge.cluster.admission.quotachecks import quota_errors
 from regauge.cluster.admission.slices import slice_errors, taint_rule_errors
@@ -151,7 +152,7 @@ def _pod(new: Pod, old: View | None, document: Object, before: Object | None, su
     if not isinstance(old, Pod) or before is None:
         return pods.pod_errors(new)
     if subresource == "status":
-        return pods.status_errors(old, new)
+        return status_errors_of_pod(old, new)
     return pods.pod_errors(new) + pods.update_errors(before, document)
 
 
