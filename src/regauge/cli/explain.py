@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +16,32 @@ from regauge.cli.reading import From, read_whole
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
+    from regauge.model import Rules
     from regauge.scheduler import ClaimAnswer, PodAnswer, SeveralAnswer
 
 MOST_NODES = 8
 MOST_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked about, by which rules, and in which form to answer."""
+
+    estate: Estate
+    rules: Rules
+    output: Format
+
+
+def say_source(asked: Asked) -> None:
+    """What the answer went by, as kube-scheduler would."""
+    from regauge.features import rules
+
+    defaults = rules(asked.rules.minor).gates
+    changed = [f"{name}={str(on).lower()}" for name, on in sorted(asked.rules.gates.items()) if on != defaults[name]]
+    gates = f", {', '.join(changed)}" if changed else ""
+    variant = asked.rules.allocator_variant
+    allocator = f", the {variant} allocator" if variant else ", no allocator for these gates"
+    say(f"{asked.estate.source}: Kubernetes {asked.rules.minor}{allocator}{gates}.")
 
 
 class What(StrEnum):
@@ -26,64 +51,115 @@ class What(StrEnum):
     pod = "pod"
 
 
+def _print_schema(wanted: bool) -> None:
+    if wanted:
+        from regauge.cli.explain_schema import json_schema
+
+        print_document(json_schema(), Format.json)
+        raise typer.Exit
+
+
 def command(
     what: Annotated[What, typer.Argument(metavar="claim|pod", help="What to explain.")],
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Its name, or NAMESPACE/NAME; of claims also several.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="Its name, or NAMESPACE/NAME; of claims also several."),
+    ] = None,
     from_: From = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Its namespace. Default: wherever the name is found.")
+    ] = None,
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="All of them, in all namespaces.")] = False,
+    selector: Annotated[
+        str | None,
+        typer.Option("--selector", "-l", metavar="LABELS", help="Those with these labels: a=b,c in (d,e),!f."),
     ] = None,
     output: Output = Format.table,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", help="Print the JSON Schema of -o json, and end.", is_eager=True, callback=_print_schema
+        ),
+    ] = False,
 ) -> None:
     """Tell why a claim or a pod has its devices, would get them, or does not: per node and per device. Reads only.
 
     \b
     regauge explain pod trainer-0                     the current kube context
+    regauge explain pod -A                            all pods, those that wait first
+    regauge explain claim -n team-a -l app=serve
     regauge explain claim gpu-pair -n team-a --from DIR
     regauge explain claim gpu-pair --from DIR --kube-version 1.37
     regauge explain claim rank-0 rank-1 --from DIR    one after the other, and all at once
-    regauge explain pod trainer-0 --from - -o json    for a program
+    regauge explain pod trainer-0 --from - -o json    for a program; --schema tells the form
 
     Ends with 0 when there is a place or devices are held, with 1 when there is none.
     """
-    estate, gap = read_whole(from_, kubeconfig, context, namespace or "")
+    several = everywhere or selector is not None or not names
+    if several and names:
+        raise typer.BadParameter("give names, or -A or -l, not both")
+    if several and not (everywhere or namespace or selector is not None):
+        raise typer.BadParameter(f"name a {what}, or say which: -A, -n NAMESPACE, -l LABELS")
+    place = "" if everywhere else namespace or ""
+    estate, gap = read_whole(from_, kubeconfig, context, place)
     if gap:
         say(f"warning: {gap}")
-    rules = rules_of(estate, kube_version, feature_gates)
-    from regauge.scheduler import State, as_stored, claim_named, explain_claim, explain_claims, explain_pod, find_named
+    asked = Asked(estate, rules_of(estate, kube_version, feature_gates), output)
+    if several:
+        from regauge.cli.explain_list import explain_list
 
-    snapshot = as_stored(estate.snapshot)
-    place = namespace or ""
-    if what is What.pod:
-        import random
-
-        if len(names) > 1:
-            raise typer.BadParameter("one pod at a time")
-        pod = find_named("Pod", snapshot.pods, names[0], place)
-        good = _pod(explain_pod(State.of(snapshot, rules), pod, random.Random(0)), estate, rules.minor, output)
-    elif len(names) == 1:
-        claim = claim_named(snapshot, names[0], place)
-        good = _claim(explain_claim(State.of(snapshot, rules), claim), estate, rules.minor, output)
+        good = explain_list(what, place, selector or "", asked)
     else:
-        claims = [claim_named(snapshot, name, place) for name in names]
-        good = _claims(explain_claims(State.of(snapshot, rules), claims), estate, rules.minor, output)
+        good = _named(what, names or [], place, asked)
     if not good:
         raise typer.Exit(1)
 
 
-def _claims(answer: SeveralAnswer, estate: Estate, minor: str, output: Format) -> bool:
-    if output is not Format.table:
+def _named(what: What, names: list[str], place: str, asked: Asked) -> bool:
+    from regauge.scheduler import State, as_stored, claim_named, explain_claim, explain_claims, explain_pod, find_named
+
+    snapshot = as_stored(asked.estate.snapshot)
+    if what is What.pod:
+        import random
+
+        if len(names) > 1:
+            raise typer.BadParameter("one pod at a time; several with -A, -n or -l")
+        with _listing(what):
+            pod = find_named("Pod", snapshot.pods, names[0], place)
+        return _pod(explain_pod(State.of(snapshot, asked.rules), pod, random.Random(0)), asked)
+    with _listing(what):
+        claims = [claim_named(snapshot, name, place) for name in names]
+    state = State.of(snapshot, asked.rules)
+    return (
+        _claim(explain_claim(state, claims[0]), asked)
+        if len(claims) == 1
+        else _claims(explain_claims(state, claims), asked)
+    )
+
+
+@contextmanager
+def _listing(what: What) -> Iterator[None]:
+    """Whoever gives a name that is not there is told how to see all of them."""
+    from regauge.base import InputError
+
+    try:
+        yield
+    except InputError as error:
+        fix = f"{error.fix}; regauge explain {what} -A tells of all" if error.fix else None
+        raise InputError(error.what, where=error.where, fix=fix) from None
+
+
+def _claims(answer: SeveralAnswer, asked: Asked) -> bool:
+    if asked.output is not Format.table:
         from regauge.cli.explain_document import claims_document
 
-        print_document(claims_document(answer, estate, minor), output)
+        print_document(claims_document(answer, asked.estate, asked.rules), asked.output)
         return answer.good
-    tell_skipped(estate)
+    tell_skipped(asked.estate)
     tell(answer.text)
     for one in answer.one_by_one:
         tell()
@@ -92,19 +168,19 @@ def _claims(answer: SeveralAnswer, estate: Estate, minor: str, output: Format) -
         tell()
         tell("All at once:")
         _print_claim(answer.together)
-    say(f"{estate.source}: Kubernetes {minor}.")
+    say_source(asked)
     return answer.good
 
 
-def _claim(answer: ClaimAnswer, estate: Estate, minor: str, output: Format) -> bool:
-    if output is not Format.table:
+def _claim(answer: ClaimAnswer, asked: Asked) -> bool:
+    if asked.output is not Format.table:
         from regauge.cli.explain_document import claim_document
 
-        print_document(claim_document(answer, estate, minor), output)
+        print_document(claim_document(answer, asked.estate, asked.rules), asked.output)
         return answer.good
-    tell_skipped(estate)
+    tell_skipped(asked.estate)
     _print_claim(answer)
-    say(f"{estate.source}: Kubernetes {minor}.")
+    say_source(asked)
     return answer.good
 
 
@@ -152,13 +228,13 @@ def _cluster(answer: ClaimAnswer) -> None:
         tell(render(cluster.nodes[name]))
 
 
-def _pod(answer: PodAnswer, estate: Estate, minor: str, output: Format) -> bool:
-    if output is not Format.table:
+def _pod(answer: PodAnswer, asked: Asked) -> bool:
+    if asked.output is not Format.table:
         from regauge.cli.explain_document import pod_document
 
-        print_document(pod_document(answer, estate, minor), output)
+        print_document(pod_document(answer, asked.estate, asked.rules), asked.output)
         return answer.good
-    tell_skipped(estate)
+    tell_skipped(asked.estate)
     tell(f"Pod {answer.pod}: {answer.state}")
     tell(f"  {answer.text}")
     for claim in answer.claims:
@@ -166,7 +242,7 @@ def _pod(answer: PodAnswer, estate: Estate, minor: str, output: Format) -> bool:
         _holding(claim)
     _nodes(answer)
     _notes(answer.notes)
-    say(f"{estate.source}: Kubernetes {minor}.")
+    say_source(asked)
     return answer.good
 
 

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
+    from regauge.kube.http import HttpClient
 
 From = Annotated[
     str | None,
@@ -36,11 +37,36 @@ def read_estate(place: str | None, kubeconfig: str | None, context: str | None, 
     async def collect() -> Estate:
         client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
         try:
-            return await collect_live(client, namespace)
+            return await _with_gates(client, await collect_live(client, namespace))
         finally:
             await client.close()
 
     return asyncio.run(collect())
+
+
+async def _with_gates(client: HttpClient, estate: Estate) -> Estate:
+    """The estate with the feature gates that the API server says it has; its scheduler is taken to have the same."""
+    from dataclasses import replace
+
+    from regauge.base import InputError
+    from regauge.collect import Skipped
+    from regauge.features import KNOWN_MINORS, gates_from_prometheus, minor_of, rules
+    from regauge.kube import Forbidden, NotFound
+
+    try:
+        minor = minor_of(estate.git_version or "")
+        gates = gates_from_prometheus(await client.metrics())
+        rules(minor if minor in KNOWN_MINORS else KNOWN_MINORS[-1], gates)
+    except NotFound:
+        return estate
+    except Forbidden as error:
+        why = f"the right to get the path /metrics is missing ({error.message})"
+    except InputError as error:
+        why = str(error)
+    else:
+        return replace(estate, gates=gates)
+    told = Skipped("feature gates", f"{why}; the defaults of the version are gone by, --feature-gates says otherwise")
+    return replace(estate, skipped=(*estate.skipped, told))
 
 
 def unread(estate: Estate) -> tuple[str, ...]:

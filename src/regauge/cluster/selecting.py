@@ -5,19 +5,22 @@ Source: apimachinery pkg/labels and pkg/fields; the fields of each kind from its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from regauge.base import InputError
 from regauge.cluster.refusals import bad_request
-from regauge.model import Kind, Object, SelectorRequirement, matches_requirement
+from regauge.model import (
+    Kind,
+    Object,
+    SelectorRequirement,
+    matches_requirement,
+    parse_label_selector,
+    selector_parts,
+)
 
 Match = Callable[[Object], bool]
 
-_SET = re.compile(r"^\s*(?P<key>[^\s=!<>,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
-_COMPARE = re.compile(r"^\s*(?P<key>[^\s=!<>,()]+)\s*(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s=!<>,()]*)\s*$")
-_EXISTS = re.compile(r"^\s*(?P<no>!?)\s*(?P<key>[^\s=!<>,()]+)\s*$")
-_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt", "in": "In", "notin": "NotIn"}
 _METADATA = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
 _POD_FIELDS = (
     "spec.nodeName",
@@ -82,28 +85,11 @@ def matcher(kind: Kind, label_selector: str = "", field_selector: str = "") -> M
 
 
 def label_requirements(text: str) -> tuple[SelectorRequirement, ...]:
-    return tuple(_label_requirement(part, text) for part in _parts(text))
-
-
-def _parts(text: str) -> list[str]:
-    """Split at commas outside of parentheses."""
-    if not text.strip():
-        return []
-    return re.split(r",(?![^(]*\))", text)
-
-
-def _label_requirement(part: str, whole: str) -> SelectorRequirement:
-    if found := _SET.match(part):
-        values = tuple(item.strip() for item in found["values"].split(","))
-        return SelectorRequirement(key=found["key"], operator=_OPERATORS[found["op"]], values=values)
-    if found := _COMPARE.match(part):
-        if found["op"] in "<>" and not found["value"].lstrip("-").isdigit():
-            text = "for 'Gt', 'Lt' operators, the value must be an integer"
-            raise bad_request(f'unable to parse requirement: values[0]: Invalid value: "{found["value"]}": {text}')
-        return SelectorRequirement(key=found["key"], operator=_OPERATORS[found["op"]], values=(found["value"],))
-    if found := _EXISTS.match(part):
-        return SelectorRequirement(key=found["key"], operator="DoesNotExist" if found["no"] else "Exists")
-    raise bad_request(f'unable to parse requirement: found "{part.strip()}" in the label selector "{whole}"')
+    """The requirements of a label selector. Raises `ApiError` 400 for one that cannot be read."""
+    try:
+        return parse_label_selector(text)
+    except InputError as error:
+        raise bad_request(error.what) from None
 
 
 def field_requirements(kind: Kind, text: str) -> tuple[tuple[str, str, bool], ...]:
@@ -112,7 +98,7 @@ def field_requirements(kind: Kind, text: str) -> tuple[tuple[str, str, bool], ..
     offered = {*_METADATA, *_FIELDS.get((kind.group, kind.plural), ())}
     if kind.plural in _OWN_NAME_ONLY:
         offered.discard("metadata.namespace")
-    for part in _parts(text):
+    for part in selector_parts(text):
         equal = "!=" not in part
         name, sign, value = part.partition("!=") if not equal else part.partition("==" if "==" in part else "=")
         if not sign:

@@ -89,6 +89,11 @@ class HttpClient:
         minor = str(found.get("minor", "")).rstrip("+")
         return Version(str(found.get("gitVersion", "")), f"{found.get('major', '')}.{minor}")
 
+    async def metrics(self) -> str:
+        """The server's own metrics, as it writes them. Needs the right to get the path /metrics."""
+        response = await self._answer("GET", "/metrics", {"headers": {"Accept": "text/plain"}})
+        return response.text if response.status_code < 400 else str(_body(response))
+
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         return _object(await self._request("GET", _path(kind, namespace, name)), kind)
 
@@ -145,6 +150,13 @@ class HttpClient:
         body = object_ if subresource else _object(object_, kind)
         made = await self._request("POST", _path(kind, namespace, name, subresource), **_json(body))
         return made if subresource else _object(made, kind)
+
+    async def try_create(self, kind: Kind, object_: Object, namespace: str = "") -> Object:
+        place = namespace or str((object_.get("metadata") or {}).get("namespace") or "")
+        query = {"dryRun": "All", "fieldValidation": "Strict"}
+        return _object(
+            await self._request("POST", _path(kind, place), params=query, **_json(_object(object_, kind))), kind
+        )
 
     async def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         metadata = object_["metadata"]

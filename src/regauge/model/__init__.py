@@ -1,7 +1,7 @@
 """Kubernetes objects as values: documents, views, kinds, quantities, versions, selectors, snapshots. Pure.
 
-An object is its JSON document; the views here are read-only and are made for deciding. `regauge.model.resource` and
-`regauge.model.core` hold the views, `regauge.model.kinds` the table of kinds, `regauge.model.quoting` Go's quotes,
+An object is its JSON document; the views here are read-only and are made for deciding. `regauge.model.resource`,
+`regauge.model.core` and `regauge.model.scheduling` hold the views, `regauge.model.kinds` the table of kinds, `regauge.model.quoting` Go's quotes,
 `regauge.model.node_files` what was read from the files of a node, `regauge.model.manifest_yaml` reads YAML; all of
 them are imported by name.
 """
@@ -22,7 +22,14 @@ from regauge.model.meta import (
 from regauge.model.node_report import NodeReport, PluginDeviceHolder, PluginDeviceReport
 from regauge.model.quantity import Quantity, QuantityFormat
 from regauge.model.rules import AllocatorVariant, Rules
-from regauge.model.selectors import matches_labels, matches_node, matches_node_term, matches_requirement
+from regauge.model.selectors import (
+    matches_labels,
+    matches_node,
+    matches_node_term,
+    matches_requirement,
+    parse_label_selector,
+    selector_parts,
+)
 from regauge.model.semver import Semver, SemverError
 from regauge.model.snapshot import Snapshot
 from regauge.model.versions import from_v1, to_v1
@@ -58,8 +65,10 @@ __all__ = [
     "matches_node",
     "matches_node_term",
     "matches_requirement",
+    "parse_label_selector",
     "pod_spec_with_defaults",
     "read_documents",
+    "selector_parts",
     "split_api_version",
     "to_v1",
     "view",

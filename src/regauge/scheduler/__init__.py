@@ -23,13 +23,15 @@ from regauge.scheduler.changing import (
     changed,
     object_name,
 )
-from regauge.scheduler.claims import pod_claims
+from regauge.scheduler.claims import group_of_claim, pod_claims
 from regauge.scheduler.devices import PoolUse
-from regauge.scheduler.explaining import ClaimAnswer, HeldDevice, Holding, explain_claim
+from regauge.scheduler.explaining import ClaimAnswer, explain_claim
 from regauge.scheduler.explaining_pods import NodeVerdict, PodAnswer, example_nodes, explain_pod
 from regauge.scheduler.extended import ClassResolver, extended_claim
 from regauge.scheduler.filters import matches_required_affinity, tolerates, untolerated
 from regauge.scheduler.finding import claim_named, find_named, near
+from regauge.scheduler.gangs import WAITS, GroupOutcome, schedule_group
+from regauge.scheduler.holding import HeldDevice, Holding, given, node_requirements
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.placing import check_node, held, schedule, unseen_parts
 from regauge.scheduler.resources import pod_requests
@@ -44,7 +46,7 @@ from regauge.scheduler.results import (
     SchedulerError,
     Unschedulable,
 )
-from regauge.scheduler.state import State
+from regauge.scheduler.state import State, group_key
 from regauge.scheduler.stored import as_stored
 from regauge.scheduler.surroundings import SURROUNDING_KINDS
 from regauge.scheduler.together import SeveralAnswer, explain_claims
@@ -53,6 +55,7 @@ from regauge.scheduler.whatif import CountedUse, Fitting, Place, PodChange, Situ
 __all__ = [
     "BINDING_TIMEOUT_S",
     "SURROUNDING_KINDS",
+    "WAITS",
     "AddNodes",
     "Apply",
     "Change",
@@ -65,6 +68,7 @@ __all__ = [
     "Drain",
     "ExtendedClaim",
     "Fitting",
+    "GroupOutcome",
     "Held",
     "HeldDevice",
     "Holding",
@@ -99,6 +103,9 @@ __all__ = [
     "explain_pod",
     "extended_claim",
     "find_named",
+    "given",
+    "group_key",
+    "group_of_claim",
     "has_binding_conditions",
     "held",
     "is_ready",
@@ -106,10 +113,12 @@ __all__ = [
     "is_timed_out",
     "matches_required_affinity",
     "near",
+    "node_requirements",
     "object_name",
     "pod_claims",
     "pod_requests",
     "schedule",
+    "schedule_group",
     "tolerates",
     "unseen_parts",
     "untolerated",

@@ -6,6 +6,7 @@ Source: kube-scheduler plugins/dynamicresources/dynamicresources.go of 1.36.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from msgspec.structs import replace as view_with
@@ -13,21 +14,24 @@ from msgspec.structs import replace as view_with
 from regauge.base import Randomness
 from regauge.model import ObjectMeta, matches_node
 from regauge.model.core import NodeAllocatableResourceClaimStatus, Pod, PodResourceClaim
+from regauge.model.kinds import POD_GROUP
 from regauge.model.resource import (
     AllocationResult,
     DeviceClaim,
     ResourceClaim,
     ResourceClaimSpec,
 )
+from regauge.model.scheduling import PodGroup
 from regauge.scheduler.binding import binding_conditions_on, is_lost
 from regauge.scheduler.devices import Plan
 from regauge.scheduler.extended import extended_claim, may_be_devices
 from regauge.scheduler.mapped import map_devices, used_by_another
 from regauge.scheduler.nodes import NodeInfo, PodInfo
 from regauge.scheduler.results import ClaimAllocation, ExtendedClaim, Refusal, SchedulerError
-from regauge.scheduler.state import State
+from regauge.scheduler.state import State, group_key
 
 DYNAMIC_RESOURCES = "DynamicResources"
+GROUP_CLAIMS = "DRAWorkloadResourceClaims"
 MAX_ALTERNATIVES = 8
 SPECIAL_CLAIM_NAME = "<extended-resources>"
 
@@ -71,14 +75,50 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, str]:
     return None, f"{title}: ResourceClaim not created yet"
 
 
-def owned_by(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether the pod controls the claim."""
-    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references)
+def owned_by(claim: ResourceClaim, pod: Pod, *, by_group: bool = False) -> bool:
+    """Whether the pod, or `by_group` the group of the pod, controls the claim."""
+    group = group_key(pod) if by_group else None
+    return any(
+        owner.controller
+        and (
+            owner.uid == pod.metadata.uid
+            or (
+                group is not None
+                and (owner.kind, owner.name) == ("PodGroup", group[1])
+                and owner.api_version.startswith(f"{POD_GROUP.group}/")
+            )
+        )
+        for owner in claim.metadata.owner_references
+    )
 
 
-def reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether the claim lists the pod as a user."""
-    return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
+def reserved_for(claim: ResourceClaim, pod: Pod, *, by_group: bool = False) -> bool:
+    """Whether the claim lists the pod, or `by_group` the group of the pod, as a user."""
+    group = group_key(pod) if by_group else None
+    return any(
+        user.uid == pod.metadata.uid
+        or (
+            group is not None
+            and (user.api_group, user.resource, user.name) == (POD_GROUP.group, POD_GROUP.plural, group[1])
+        )
+        for user in claim.status.reserved_for
+    )
+
+
+def group_of_claim(state: State, pod: Pod, name: str) -> PodGroup | None:
+    """The pod group that a claim of the pod is reserved for as a whole, if it is one of the group's claims."""
+    key = group_key(pod)
+    group = state.groups.get(key) if key is not None and state.rules.on(GROUP_CLAIMS) else None
+    if group is None:
+        return None
+    for entry in pod.spec.resource_claims:
+        if claim_name(pod, entry)[0] == name and any(
+            (entry.name, entry.resource_claim_name, entry.resource_claim_template_name)
+            == (item.name, item.resource_claim_name, item.resource_claim_template_name)
+            for item in group.spec.resource_claims
+        ):
+            return group
+    return None
 
 
 def pod_claims(state: State, pod: Pod) -> tuple[ResourceClaim, ...] | str:
@@ -95,9 +135,12 @@ def pod_claims(state: State, pod: Pod) -> tuple[ResourceClaim, ...] | str:
             return f'resourceclaim.resource.k8s.io "{name}" not found'
         if claim.metadata.deletion_timestamp is not None:
             return f'resourceclaim "{name}" is being deleted'
-        if entry.resource_claim_name is None and not owned_by(claim, pod):
+        by_group = state.rules.on(GROUP_CLAIMS)
+        if entry.resource_claim_name is None and not owned_by(claim, pod, by_group=by_group):
             own, other = f"{pod.metadata.namespace}/{pod.metadata.name}", f"{pod.metadata.namespace}/{name}"
-            return f"ResourceClaim {other} was not created for Pod {own} (Pod is not owner)"
+            group = group_key(pod) if by_group else None
+            owners = f"neither Pod nor PodGroup {group[1]} is the owner" if group else "Pod is not owner"
+            return f"ResourceClaim {other} was not created for Pod {own} ({owners})"
         found.append(claim)
     return tuple(found)
 
@@ -261,6 +304,7 @@ def attempt(state: State, pod: PodInfo) -> Attempt | Refusal | SchedulerError | 
     )
     if not claims and not extended:
         return None
+    claims = tuple(_with_pending(state, claim) for claim in claims)
     for claim in claims:
         refused = check_claim(state, claim)
         if refused is not None:
@@ -276,6 +320,22 @@ def attempt(state: State, pod: PodInfo) -> Attempt | Refusal | SchedulerError | 
         state.rules.on("DRANodeAllocatableResources"),
         extended and bool(claims) and "scheduler-claim-beside-plugin-resource" in state.rules.quirks,
     )
+
+
+def _with_pending(state: State, claim: ResourceClaim) -> ResourceClaim:
+    """The claim with the devices that another pod of the same group attempt has chosen for it."""
+    chosen = state.pending.get(claim.metadata.uid) if state.pending else None
+    if chosen is None or claim.status.allocation is not None:
+        return claim
+    return view_with(claim, status=view_with(claim.status, allocation=chosen))
+
+
+def shared_allocations(state: State, claims: tuple[ResourceClaim, ...]) -> Iterable[ClaimAllocation]:
+    """The devices that the pod takes over from another one of its group attempt."""
+    for claim in claims:
+        chosen = state.pending.get(claim.metadata.uid) if state.pending else None
+        if chosen is not None:
+            yield ClaimAllocation(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid, chosen)
 
 
 def check_claim(state: State, claim: ResourceClaim) -> Refusal | SchedulerError | None:
@@ -332,6 +392,7 @@ class After:
     message: str
     deallocate: tuple[str, str] | None = None
     delete: tuple[str, str] | None = None
+    unreserve: tuple[tuple[str, str], str] | None = None
 
 
 def after_no_node(state: State, pod: PodInfo, attempt: Attempt | None) -> After:
@@ -348,4 +409,22 @@ def after_no_node(state: State, pod: PodInfo, attempt: Attempt | None) -> After:
     if attempt.stale is not None:
         key = (attempt.stale.metadata.namespace, attempt.stale.metadata.name)
         return After("deletion of ResourceClaim completed", delete=key)
+    freed = _reserved_for_group(state, pod.pod)
+    if freed is not None:
+        return After("ResourceClaim unreserved for PodGroup", unreserve=freed)
     return After("still not schedulable" if loud else "")
+
+
+def _reserved_for_group(state: State, pod: Pod) -> tuple[tuple[str, str], str] | None:
+    """A claim that an earlier attempt left reserved for the pod's group, of which no pod is placed; and the group's uid."""
+    key = group_key(pod)
+    group = state.groups.get(key) if key is not None and state.rules.on(GROUP_CLAIMS) else None
+    if key is None or group is None or any(info.pod.spec.node_name for info in state.members(key)):
+        return None
+    told = {item.name: item.resource_claim_name for item in group.status.resource_claim_statuses}
+    for item in group.spec.resource_claims:
+        name = item.resource_claim_name or told.get(item.name)
+        claim = state.claims.get((key[0], name)) if name else None
+        if claim is not None and claim.status.allocation is not None and reserved_for(claim, pod, by_group=True):
+            return (key[0], claim.metadata.name), group.metadata.uid
+    return None

@@ -7,13 +7,14 @@ cluster, and the order of nodes from the nearest miss to the farthest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
-from regauge.allocator import ClusterExplanation, DeviceId, Explanation
+from regauge.allocator import ClusterExplanation, Explanation
 from regauge.features import quirk_table
-from regauge.model.resource import ADMIN_ACCESS_LABEL, MAX_RESERVED_FOR, DeviceTaint, ResourceClaim
+from regauge.model.resource import ADMIN_ACCESS_LABEL, MAX_RESERVED_FOR, ResourceClaim
 from regauge.scheduler.claims import check_claim
+from regauge.scheduler.holding import Holding, holding
 from regauge.scheduler.results import SchedulerError
 from regauge.scheduler.state import State
 
@@ -25,28 +26,6 @@ _ALLOCATOR = "allocator-"
 _DISAGREES = "disagrees with itself"
 _MEANT = "may be meant"
 _MOST_HINTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class HeldDevice:
-    """One device of an allocated claim. `remarks`: what is the matter with it now."""
-
-    request: str
-    device: DeviceId
-    admin_access: bool = False
-    share: str = ""
-    consumed: Mapping[str, str] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """What an allocated claim holds: since when (None: the cluster did not note it), where it may be used, by whom."""
-
-    devices: tuple[HeldDevice, ...]
-    since: str | None
-    nodes: tuple[str, ...]
-    users: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,45 +217,6 @@ def _admin(state: State, claim: ResourceClaim) -> tuple[str, ...]:
 
 
 # -- claims that have devices
-
-
-def holding(state: State, claim: ResourceClaim) -> Holding:
-    """What an allocated claim holds."""
-    allocation = claim.status.allocation
-    if allocation is None:
-        return Holding((), None, (), ())
-    devices = []
-    for one in allocation.devices.results:
-        device = DeviceId(one.driver, one.pool, one.device)
-        consumed = {name: str(value) for name, value in one.consumed_capacity.items()}
-        remarks = _remarks(state, claim, device)
-        admin = bool(one.admin_access)
-        devices.append(HeldDevice(one.request, device, admin, one.share_id or "", consumed, remarks))
-    terms = allocation.node_selector.node_selector_terms if allocation.node_selector else ()
-    nodes = [
-        f"{item.key} {item.operator} {', '.join(item.values)}".strip()
-        for term in terms
-        for item in (*term.match_fields, *term.match_expressions)
-    ]
-    users = tuple(f"{one.resource.removesuffix('s')} {one.name}" for one in claim.status.reserved_for)
-    return Holding(tuple(devices), allocation.allocation_timestamp, tuple(nodes), users)
-
-
-def _remarks(state: State, claim: ResourceClaim, device: DeviceId) -> tuple[str, ...]:
-    published = state.devices.published(device)
-    remarks = [] if published is not None else ["is not published any more"]
-    for taint in published.taints if published is not None else ():
-        remarks.append(f"has taint {taint_text(taint)}")
-    for status in claim.status.devices:
-        if (status.driver, status.pool, status.device) == device:
-            remarks += [f"{one.type}={one.status} {one.message}".strip() for one in status.conditions]
-    return tuple(remarks)
-
-
-def taint_text(taint: DeviceTaint) -> str:
-    """A taint as people write it."""
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
 
 
 def _full(state: State, claim: ResourceClaim) -> tuple[str, ...]:

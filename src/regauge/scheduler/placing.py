@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from regauge.base import BugError, Randomness
 from regauge.model import Rules
 from regauge.model.core import Pod
+from regauge.model.quoting import go_quote
 from regauge.scheduler import claims as dra
 from regauge.scheduler.cycle import Cycle, Found, begin, find, search_order, total_scores
 from regauge.scheduler.filters import NODE_AFFINITY
@@ -23,10 +24,11 @@ from regauge.scheduler.results import (
     SchedulerError,
     Unschedulable,
 )
-from regauge.scheduler.state import State
+from regauge.scheduler.state import State, group_key
 
 SCHEDULING_GATES = "SchedulingGates"
-POD_GROUPS = "unsupported: scheduling of pod groups (spec.schedulingGroup)"
+GANG_SCHEDULING = "GangScheduling"
+POD_GROUPS = "unsupported: scheduling one pod of a pod group (spec.schedulingGroup) by itself"
 NO_NODES = "no nodes available to schedule pods"
 
 
@@ -36,7 +38,24 @@ def held(pod: Pod, state: State) -> Held | None:
         names = " ".join(gate.name for gate in pod.spec.scheduling_gates)
         return Held(SCHEDULING_GATES, f"waiting for scheduling gates: [{names}]")
     claims = dra.pod_claims(state, pod)
-    return Held(dra.DYNAMIC_RESOURCES, claims) if isinstance(claims, str) else None
+    if isinstance(claims, str):
+        return Held(dra.DYNAMIC_RESOURCES, claims)
+    waits = _waits_for_group(pod, state)
+    return Held(GANG_SCHEDULING, waits) if waits else None
+
+
+def _waits_for_group(pod: Pod, state: State) -> str:
+    """What the pod's group lacks before any of its pods is tried, or ""."""
+    key = group_key(pod)
+    if key is None or not state.rules.on(GANG_SCHEDULING):
+        return ""
+    group = state.groups.get(key)
+    if group is None:
+        return f"waiting for pods's pod group {go_quote(key[1])} to appear in scheduling queue"
+    gang = group.spec.scheduling_policy.gang
+    if gang is not None and len(state.members(key)) < gang.min_count:
+        return "waiting for minCount pods from a gang to appear in scheduling queue"
+    return ""
 
 
 def schedule(pod: Pod, state: State, rules: Rules, random: Randomness) -> Outcome:
@@ -50,8 +69,13 @@ def schedule(pod: Pod, state: State, rules: Rules, random: Randomness) -> Outcom
     waiting = held(pod, state)
     if waiting is not None:
         return waiting
-    if pod.spec.scheduling_group is not None and state.rules.on("GenericWorkload"):
+    if group_key(pod) is not None and state.rules.on("GenericWorkload"):
         return SchedulerError(POD_GROUPS)
+    return attempt_alone(pod, state, random)
+
+
+def attempt_alone(pod: Pod, state: State, random: Randomness) -> Outcome:
+    """The attempt itself, for a pod that nothing holds; also for one pod of a group, as a part of the group's."""
     if not state.nodes:
         return Unschedulable(NO_NODES, {})
     info = state.info(pod)
@@ -106,7 +130,7 @@ def _choose(cycle: Cycle, found: Found, random: Randomness) -> Scheduled:
         ties,
         tuple(sorted(feasible)),
         scores,
-        _fresh_shares(chosen.allocations, random),
+        _fresh_shares(chosen.allocations, random) + _shared(cycle),
         tuple(claim.metadata.name for claim in attempt.claims) if attempt else (),
         chosen.extended,
         chosen.mapped,
@@ -139,9 +163,31 @@ def _fresh_shares(allocations: tuple[ClaimAllocation, ...], random: Randomness) 
     return tuple(dra.with_fresh_shares(item, random) for item in allocations)
 
 
+def _shared(cycle: Cycle) -> tuple[ClaimAllocation, ...]:
+    return tuple(dra.shared_allocations(cycle.state, cycle.attempt.claims)) if cycle.attempt is not None else ()
+
+
+def _barred_by_group(state: State, pod: Pod) -> str:
+    """Why one pod of a group may not preempt others by itself, or ""."""
+    key = group_key(pod)
+    if key is None or not state.rules.on("GenericWorkload"):
+        return ""
+    group = state.groups.get(key)
+    if state.rules.on("TopologyAwareWorkloadScheduling"):
+        if group is None:
+            return "pod group for pod not found"
+        if group.spec.scheduling_constraints is not None:
+            return "not eligible due to placement-based pod group scheduling limitation"
+    if state.rules.on("WorkloadAwarePreemption"):
+        return "not eligible due to workload aware preemption enabled"
+    return ""
+
+
 def _refused_before(state: State, pod: PodInfo, refusal: Refusal) -> Unschedulable:
     after = dra.after_no_node(state, pod, None)
-    barred = "not eligible due to preemptionPolicy=Never." if pod.pod.spec.preemption_policy == "Never" else ""
+    barred = _barred_by_group(state, pod.pod)
+    if not barred and pod.pod.spec.preemption_policy == "Never":
+        barred = "not eligible due to preemptionPolicy=Never."
     said = after_message(len(state.nodes), after.message, NoPreemption({}, barred), state.rules)
     return Unschedulable(fit_message(len(state.nodes), refusal, (), "", said), {}, refusal)
 
@@ -150,7 +196,8 @@ def _nowhere(cycle: Cycle, found: Found) -> Unschedulable:
     state, count = cycle.state, len(cycle.state.nodes)
     absent = "" if cycle.names is None else f"node(s) didn't satisfy plugin(s) [{NODE_AFFINITY}]"
     after = dra.after_no_node(state, cycle.pod, cycle.attempt)
-    preemption = preempt(cycle, found.refusals)
+    barred = _barred_by_group(state, cycle.pod.pod)
+    preemption = NoPreemption({}, barred) if barred else preempt(cycle, found.refusals)
     said = after_message(count, after.message, preemption, state.rules)
     message = fit_message(count, None, found.refusals.values(), absent, said)
     return Unschedulable(
@@ -160,6 +207,7 @@ def _nowhere(cycle: Cycle, found: Found) -> Unschedulable:
         preemption if isinstance(preemption, Preemption) else None,
         after.deallocate,
         after.delete,
+        after.unreserve,
     )
 
 

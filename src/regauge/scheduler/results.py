@@ -76,7 +76,8 @@ class Unschedulable:
 
     `refusals` has the reason of each node that was looked at, `before` that of a plugin that refused before any node was
     looked at. `deallocate`: a claim of this pod whose allocation is of no use and has to be taken back;
-    `delete`: the special claim of an earlier attempt, to be deleted.
+    `delete`: the special claim of an earlier attempt, to be deleted; `unreserve`: a claim that is no longer reserved for
+    the pod's group, and the uid of the group.
     """
 
     message: str
@@ -85,6 +86,7 @@ class Unschedulable:
     preemption: Preemption | None = None
     deallocate: tuple[str, str] | None = None
     delete: tuple[str, str] | None = None
+    unreserve: tuple[tuple[str, str], str] | None = None
 
     @property
     def plugins(self) -> frozenset[str]:

@@ -13,14 +13,16 @@ from msgspec.structs import replace
 from regauge.base import InputError
 from regauge.model import ObjectMeta, Rules, Snapshot, document_view
 from regauge.model.core import Node, Pod
-from regauge.model.kinds import DEVICE_TAINT_RULE
+from regauge.model.kinds import DEVICE_TAINT_RULE, POD_GROUP
 from regauge.model.resource import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+    AllocationResult,
     DeviceClass,
     DeviceTaintRule,
     ResourceClaim,
     ResourceSlice,
 )
+from regauge.model.scheduling import PodGroup
 from regauge.scheduler.binding import BINDING_TIMEOUT_S
 from regauge.scheduler.devices import Devices
 from regauge.scheduler.extended import ClassResolver
@@ -31,6 +33,7 @@ from regauge.scheduler.surroundings import SURROUNDING_KINDS, Surroundings
 
 class State:
     """The scheduler's view. `start`: the node at which the next search begins, as upstream goes around.
+    `pending`: devices chosen for claims in the group attempt under way, which its other pods may share.
 
     `now_s` (seconds since 1970) is only asked for whether devices took too long to get ready for binding.
     """
@@ -43,6 +46,8 @@ class State:
         self.resolver = ClassResolver()
         self.devices = Devices(rules)
         self.around = Surroundings()
+        self.groups: dict[Key, PodGroup] = {}
+        self.pending: dict[str, AllocationResult] = {}
         self.start = 0
         self.now_s = 0.0
         self.binding_timeout_s = BINDING_TIMEOUT_S
@@ -54,6 +59,7 @@ class State:
         self._users: dict[Key, set[str]] = {}
         self._special: dict[str, Key] = {}
         self._nominated: dict[str, dict[str, PodInfo]] = {}
+        self._members: dict[Key, dict[str, Key]] = {}
 
     @classmethod
     def of(cls, snapshot: Snapshot, rules: Rules) -> State:
@@ -72,6 +78,8 @@ class State:
             state.put_taint_rule(document_view(rule, DeviceTaintRule))
         for claim in snapshot.claims:
             state.put_claim(claim)
+        for group in snapshot.documents(POD_GROUP):
+            state.put_group(document_view(group, PodGroup))
         for pod in snapshot.pods:
             state.put_pod(pod)
         return state
@@ -116,13 +124,39 @@ class State:
             return
         info = self.info(pod)
         self.pods[key] = info
+        group = group_key(pod)
+        if group is not None:
+            self._members.setdefault(group, {})[pod.metadata.uid] = key
         self._place(info)
 
     def drop_pod(self, key: Key) -> None:
         self._assumed.pop(key, None)
         info = self.pods.pop(key, None)
         if info is not None:
+            group = group_key(info.pod)
+            if group is not None:
+                self._members[group].pop(info.uid, None)
             self._unplace(info)
+
+    def lift(self, info: PodInfo) -> None:
+        """Take a placed pod from its node for a while, for trying out."""
+        self._unplace(info)
+
+    def lower(self, info: PodInfo) -> None:
+        """Put it back."""
+        self._place(info)
+
+    # -- pod groups
+
+    def put_group(self, group: PodGroup) -> None:
+        self.groups[(group.metadata.namespace, group.metadata.name)] = group
+
+    def drop_group(self, key: Key) -> None:
+        self.groups.pop(key, None)
+
+    def members(self, group: Key) -> list[PodInfo]:
+        """The pods of a group that have not ended."""
+        return [self.pods[key] for key in self._members.get(group, {}).values()]
 
     def _place(self, info: PodInfo) -> None:
         node = info.pod.spec.node_name
@@ -231,10 +265,8 @@ class State:
     def assume(self, info: PodInfo, outcome: Scheduled) -> None:
         """Count the pod on its node and its devices as taken until it is bound or forgotten."""
         self.drop_pod(info.key)
-        assumed = self.info(placed(info.pod, outcome))
-        self.pods[info.key] = assumed
-        self._assumed[info.key] = assumed
-        self._place(assumed)
+        self.put_pod(placed(info.pod, outcome))
+        self._assumed[info.key] = self.pods[info.key]
         for item in outcome.allocations:
             metadata = ObjectMeta(name=item.name, namespace=item.namespace, uid=item.uid)
             self.devices.fly(ResourceClaim(metadata=metadata), item.allocation)
@@ -254,6 +286,12 @@ class State:
     def landed(self, uid: str) -> None:
         """The allocation of a claim is written: from now on the claim itself tells."""
         self.devices.land(uid)
+
+
+def group_key(pod: Pod) -> Key | None:
+    """The pod group that a pod belongs to (namespace, name)."""
+    named = pod.spec.scheduling_group
+    return (pod.metadata.namespace, named.pod_group_name) if named is not None and named.pod_group_name else None
 
 
 def placed(pod: Pod, outcome: Scheduled) -> Pod:

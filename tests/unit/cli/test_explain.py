@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from tests.support import ROOT, shared
 from tests.unit.test_docs import fields
 from typer.testing import CliRunner
 
 from regauge.allocator.reasons import NEARNESS
 from regauge.cli.app import app
+from regauge.cli.explain_schema import json_schema
 
 RUNNER = CliRunner()
 LISTS = ("--feature-gates", "DRAListTypeAttributes=true")
@@ -22,9 +24,15 @@ COUNTERS = ("--feature-gates", "DRAPartitionableDevices=true")
 CAPACITY = ("--feature-gates", "DRAConsumableCapacity=true")
 
 
+VALID = Draft202012Validator(json_schema())
+
+
 def run(*arguments: str, given: str = "") -> tuple[int, str, str]:
+    """The exit code, what was printed and what was said. Every JSON document has to be of the form that is told."""
     result = RUNNER.invoke(app, ["explain", *arguments], input=given)
     assert "Traceback" not in result.output and "a bug of ours" not in result.output, result.output
+    if "json" in arguments and result.exit_code in (0, 1):
+        VALID.validate(json.loads(result.stdout))
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -258,6 +266,7 @@ def test_a_counted_resource_never_names_a_device() -> None:
     ("arguments", "says"),
     [
         (("pod", "dra-stuck"), "did you mean team-research/dra-stuck-5f878d9-sgqk2"),
+        (("claim", "no-such-thing-at-all"), "regauge explain claim -A tells of all"),
         (("claim", "no-such-thing-at-all"), "known: "),
         (("claim", "dra-gpu-nic-98rw9", "-n", "nowhere"), "is not there"),
         (("pod", "x", "--kube-version", "9.9"), "9.9"),
@@ -324,6 +333,78 @@ def test_a_claim_template_is_explained_as_a_claim_from_it() -> None:
     assert code == 0 and "d/n1/a" in out
 
 
+# -- the form
+
+
+def test_the_schema_is_a_schema_and_the_one_on_the_page() -> None:
+    Draft202012Validator.check_schema(json_schema())
+    code, out, _ = run("--schema")
+    assert code == 0 and json.loads(out) == json_schema()
+    assert (ROOT / "docs" / "explain.schema.json").read_text() == out
+
+
+def test_what_has_another_form_is_not_valid() -> None:
+    found = answer("13", "held")
+    for broken in (
+        {**found, "more": 1},
+        {key: value for key, value in found.items() if key != "notes"},
+        {**found, "answer": "perhaps"},
+        {**found, "kind": "pod"},
+    ):
+        assert not VALID.is_valid(broken)
+
+
+# -- several
+
+
+def test_all_pods_with_those_that_wait_first() -> None:
+    code, out, said = run("pod", "-A", "--from", estate(), "-o", "json")
+    found = json.loads(out)
+    assert code == 1 and found["kind"] == "list" and found["claims"] == [] and found["leftOut"] == 0
+    assert [one["good"] for one in found["pods"]] == sorted(one["good"] for one in found["pods"])
+    waiting = [one["name"].partition("/")[2].partition("-")[0] for one in found["pods"] if not one["good"]]
+    assert waiting == ["dra", "pending"]
+    code, out, said = run("pod", "--all-namespaces", "--from", estate())
+    assert code == 1 and out.index("team-train/pending-big") < out.index("is placed")
+    assert "the incubating allocator" in said
+
+
+def test_claims_of_a_namespace_or_with_a_label() -> None:
+    code, out, _ = run("claim", "-n", "team-research", "--from", estate(), "-o", "json")
+    found = json.loads(out)
+    names = {one["name"] for one in found["claims"]}
+    assert names and all(name.startswith("team-research/") for name in names) and code == 1
+    code, out, _ = run("pod", "-l", "app in (dra-pilot),!gone", "--from", estate(), "-o", "json")
+    pods = json.loads(out)["pods"]
+    assert code == 0 and len(pods) == 2 and all("dra-pilot" in one["name"] for one in pods)
+    code, out, _ = run("pod", "-l", "app=nothing", "--from", estate())
+    assert code == 0 and "there is no such pod" in out
+
+
+def test_of_many_that_wait_a_hundred_are_looked_at() -> None:
+    many = [CLAIM.replace("EXACTLY", "{deviceClassName: gpu, count: 2}").replace("name: c}", "name: c0}")]
+    claim = CLAIM.rpartition("---")[2].replace("EXACTLY", "{deviceClassName: gpu}")
+    many += [claim.replace("name: c}", f"name: c{number}}}") for number in range(1, 120)]
+    code, out, _ = run("claim", "-A", "--from", "-", "-o", "json", given="---".join(many))
+    found = json.loads(out)
+    assert code == 1 and len(found["claims"]) == 100 and found["leftOut"] == 20
+    assert [one["name"] for one in found["claims"] if not one["good"]] == ["default/c0"]
+    assert "20 more wait that were not looked at" in found["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("claim",), "name a claim, or say which: -A, -n NAMESPACE, -l LABELS"),
+        (("pod", "p", "-A"), "not both"),
+        (("pod", "-l", "a in (b"), "unable to parse requirement"),
+    ],
+)
+def test_which_ones_has_to_be_said(arguments: tuple[str, ...], says: str) -> None:
+    code, out, said = run(*arguments, "--from", estate())
+    assert (code, out) == (2, "") and says in " ".join(said.replace("│", " ").split())
+
+
 # -- the page
 
 
@@ -346,11 +427,14 @@ def test_fields_of_an_explanation_are_those_of_its_page() -> None:
     )
     opaque = of_claim[1] | {f"claims[].{one}" for one in of_claim[1]}
     opaque |= {f"{prefix}{one}" for one in of_node[1] for prefix in ("nodes[].", "nodes[].devices.")}
+    given = {one.partition("devices[].")[2] for one in of_claim[0] if one.startswith("holding.devices[].")}
+    opaque |= {f"{prefix}gets[].consumed" for prefix in ("nodes[].", "nodes[].devices.")}
     pods: set[str] = set()
     for pod in ("dra-stuck-5f878d9-sgqk2", "pending-big-fc8b7fc77-ckkp6", "dra-gpu-nic-98rw9"):
         pods |= fields(json.loads(run("pod", pod, "--from", estate(), "-o", "json")[1]), opaque)
     assert {one for one in pods if not one.startswith(("claims[].", "nodes[].devices."))} == of_pod[0]
-    assert below(pods, "claims[].") <= of_claim[0] and below(pods, "nodes[].devices.") <= of_node[0]
+    assert below(pods, "claims[].") <= of_claim[0]
+    assert {one for one in below(pods, "nodes[].devices.") if not one.startswith("gets[].")} <= of_node[0]
     claims: set[str] = set()
     for case, claim in (
         ("03", "one"),
@@ -359,10 +443,13 @@ def test_fields_of_an_explanation_are_those_of_its_page() -> None:
         ("11", "want-32"),
         ("13", "held"),
         ("02", "all-plain"),
+        ("15", "tolerant"),
     ):
         claims |= fields(answer(case, claim), opaque)
     assert {one for one in claims if not one.startswith("nodes[].")} == of_claim[0]
-    assert below(claims, "nodes[].") == of_node[0]
+    nodes = below(claims, "nodes[].")
+    assert below(nodes, "gets[].") == given
+    assert {one for one in nodes if not one.startswith("gets[].")} | {"gets[]"} == of_node[0]
 
 
 def test_fields_of_a_forecast_are_those_of_its_page() -> None:

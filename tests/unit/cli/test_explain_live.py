@@ -25,11 +25,14 @@ class Partial(BaseHTTPRequestHandler):
     """Nodes may be listed, pods in one namespace; everything else is empty, or forbidden where `forbidden` says so."""
 
     forbidden = frozenset({"/api/v1/pods"})
+    metrics = ""
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         plural = path.rpartition("/")[2]
-        if path == "/version":
+        if path == "/metrics" and path not in self.forbidden:
+            self.answer(200 if self.metrics else 404, self.metrics or {"kind": "Status", "code": 404})
+        elif path == "/version":
             self.answer(200, {"gitVersion": "v1.36.3", "major": "1", "minor": "36"})
         elif path in self.forbidden:
             message = f'{plural} is forbidden: User "u" cannot list resource "{plural}"'
@@ -40,8 +43,8 @@ class Partial(BaseHTTPRequestHandler):
             items = {"/api/v1/nodes": [NODE], OWN: [POD], "/api/v1/pods": [POD]}.get(path, [])
             self.answer(200, {"kind": "List", "metadata": {"resourceVersion": "1"}, "items": items})
 
-    def answer(self, code: int, document: dict[str, Any]) -> None:
-        body = json.dumps(document).encode()
+    def answer(self, code: int, document: dict[str, Any] | str) -> None:
+        body = (document if isinstance(document, str) else json.dumps(document)).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -106,3 +109,34 @@ def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(yaml.safe_dump(document))
     done = run("explain", "pod", "p", "--kubeconfig", str(tmp_path / "config"))
     assert done.exit_code == 3 and done.stderr.startswith("regauge: ")
+
+
+GATE = 'kubernetes_feature_enabled{name="DRAConsumableCapacity",stage="BETA"} 0\nprocess_start_time_seconds 1.7e+09\n'
+
+
+def test_gates_are_those_of_the_cluster(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Partial, "forbidden", frozenset())
+
+    def gate(*more: str) -> str:
+        done = run("explain", "pod", "p", "--kubeconfig", kubeconfig, "-o", "json", *more)
+        assert done.exit_code == 0 and "feature gates" not in done.stderr
+        return str(json.loads(done.stdout)["gates"].get("DRAConsumableCapacity"))
+
+    assert gate() == "None"  # as by default
+    monkeypatch.setattr(Partial, "metrics", GATE)
+    assert gate() == "False"
+    assert gate("--feature-gates", "DRAConsumableCapacity=true") == "None"
+
+
+def test_gates_that_cannot_be_read_are_said_to_be_the_defaults(
+    kubeconfig: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Partial, "forbidden", frozenset({"/metrics"}))
+    done = run("explain", "pod", "p", "--kubeconfig", kubeconfig)
+    assert done.exit_code == 0
+    assert "not read: feature gates: the right to get the path /metrics is missing" in done.stderr
+    monkeypatch.setattr(Partial, "forbidden", frozenset())
+    for broken in ("kubernetes_feature_enabled{} 7", 'kubernetes_feature_enabled{name="DRAAdminAccess"} 0'):
+        monkeypatch.setattr(Partial, "metrics", broken)
+        done = run("explain", "pod", "p", "--kubeconfig", kubeconfig)
+        assert done.exit_code == 0 and "not read: feature gates" in done.stderr
