@@ -66,6 +66,8 @@ class Device:
 
     `attributes`, `capacity`, `policies` (of capacities that are given out in parts) and `taints` are JSON as a ResourceSlice
     holds them. `cdi_names` are qualified names in specs that somebody else wrote; they are given beside `edits`.
+    `binding_conditions` are what must hold, as the claim's status says, before a Pod is bound, `binding_failures` what ends
+    the wait for them; `binds_to_node` keeps the Pod to this node meanwhile.
     `part_of` names the described device of which this is a piece or a replica: who holds one of them holds that device.
     `health_file` is a file in which something else says that the device is broken: missing or empty is healthy, anything
     else is the reason why not.
@@ -85,6 +87,9 @@ class Device:
     cdi_names: tuple[str, ...] = ()
     taints: tuple[Mapping[str, Any], ...] = ()
     part_of: str = ""
+    binding_conditions: tuple[str, ...] = ()
+    binding_failures: tuple[str, ...] = ()
+    binds_to_node: bool = False
     line: int | None = field(default=None, compare=False)  # where the file says it
 
     def marks(self) -> tuple[str, ...]:

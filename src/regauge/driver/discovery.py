@@ -8,7 +8,7 @@ from dataclasses import replace
 from regauge.base import InputError, Where
 from regauge.driver.checks import check_devices
 from regauge.driver.description import Description, Device
-from regauge.driver.kinds import DeviceKind
+from regauge.driver.kinds import Binds, DeviceKind
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.rules import read_rules
 
@@ -30,12 +30,24 @@ def understood(description: Description, file: str, kinds: Mapping[str, type[Dev
             where=Where(file=file, field="rules"),
             fix="list them under devices",
         )
+    check_binding(description.devices, kind, description.device_kind, file)
     settings = kind.settings(description.discover)
     chosen = read_rules(description.rules, kind.FACTS, description.resource)
     if not description.devices and not chosen:
         fix = "add rules: which of what is found is served" if kind.FACTS else "list at least one under devices"
         raise InputError("nothing would be served", where=Where(file=file, field="rules"), fix=fix)
     return replace(description, settings=settings, chosen=chosen)
+
+
+def check_binding(devices: Sequence[Device], kind: type[DeviceKind], name: str, file: str) -> None:
+    """Raises `InputError` for binding conditions that nobody would ever fulfil."""
+    waiting = next((device for device in devices if device.binding_conditions), None)
+    if waiting is not None and not issubclass(kind, Binds):
+        raise InputError(
+            f"devices of kind {name} are not got ready before a Pod is bound: it would wait in vain",
+            where=Where(file=file, line=waiting.line, object=f"device {waiting.name}", field="bindingConditions"),
+            fix="leave them out",
+        )
 
 
 async def found_by(
@@ -48,6 +60,7 @@ async def found_by(
     found = await kind.discover(description)
     if found is not description.devices and found != known:
         check_devices(replace(description, devices=found), file)
+    check_binding(found, type(kind), description.device_kind, file)
     return found
 
 

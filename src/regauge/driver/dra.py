@@ -20,7 +20,7 @@ from regauge.driver.claims import Refusal, answer, plan
 from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
 from regauge.driver.instances import Turns
-from regauge.driver.kinds import ClaimUse, DeviceKind
+from regauge.driver.kinds import ClaimUse, Configs, DeviceKind
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.opaque import read_configs
 from regauge.driver.signals import Signal, wait_at_most
@@ -64,6 +64,7 @@ class Claims:
         self._turns = turns
         self._asked: list[_Asked] = []
         self.released = Signal()
+        self.settled = Signal()  # a claim was prepared, or released
 
     @property
     def prepared(self) -> Mapping[str, PreparedClaim]:
@@ -193,6 +194,8 @@ class Claims:
                 text = f"the checkpoint cannot be written: {error}"
                 results[claim.uid] = PrepareResult(error=await self._rolled_back(claim.uid, text))
             return results
+        if done:
+            self.settled.set()
         return results | {claim.uid: answer(claim) for claim in done}
 
     async def _prepare(self, claim: PreparedClaim) -> PreparedClaim:
@@ -200,7 +203,7 @@ class Claims:
         for held in claim.devices:
             device = self._device(held.device)
             config = read_configs(held.config, self._kind.CONFIGS)
-            extra = await self._kind.prepare(device, _use(claim, held, config))
+            extra = await self._kind.prepare(device, use_of(claim, held, config))
             edits.append((msgspec.structs.replace(held, cdi_ids=device.cdi_names), with_extra(device, extra)))
         devices = self._specs.write_claim(claim.uid, edits)
         return PreparedClaim(
@@ -221,7 +224,7 @@ class Claims:
             for held in claim.devices if claim else ():
                 device = self._fleet.description.device(held.device)
                 if claim is not None and device is not None:
-                    await self._kind.unprepare(device, _use(claim, held, self._configs(held)))
+                    await self._kind.unprepare(device, use_of(claim, held, configs_of(held, self._kind.CONFIGS)))
             self._specs.remove_claim(uid)
             self._checkpoint.forget(uid)
         except Exception as error:  # whatever a kind raises is told to the kubelet, which calls again
@@ -230,14 +233,8 @@ class Claims:
         if claim is not None:
             self._tell(Notice("unprepared", "devices released", about=claim.title))
             self.released.set()
+            self.settled.set()
         return ""
-
-    def _configs(self, held: HeldDevice) -> tuple[Any, ...]:
-        """Parameters that another version of the driver took and this one does not know release their device all the same."""
-        try:
-            return read_configs(held.config, self._kind.CONFIGS)
-        except InputError:
-            return ()
 
     def _device(self, name: str) -> Device:
         device = self._fleet.description.device(name)
@@ -254,8 +251,18 @@ class Claims:
             self._tell(Notice("prepared", f"devices {names}", about=about))
 
 
-def _use(claim: PreparedClaim, held: HeldDevice, config: tuple[Any, ...]) -> ClaimUse:
+def use_of(claim: PreparedClaim, held: HeldDevice, config: tuple[Any, ...]) -> ClaimUse:
+    """For whom a device of a claim is, as a kind is told."""
     return ClaimUse(claim.uid, claim.namespace, claim.name, held.requests, held.share_id, held.consumed, config)
+
+
+def configs_of(held: HeldDevice, known: Configs) -> tuple[Any, ...]:
+    """The parameters of a device. Those that another version of the driver took and this one does not know release their
+    device all the same."""
+    try:
+        return read_configs(held.config, known)
+    except InputError:
+        return ()
 
 
 class HealthReports:

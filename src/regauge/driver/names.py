@@ -46,3 +46,11 @@ def attribute_name_problem(name: str) -> str | None:
     if len(short) > ATTRIBUTE_NAME_LIMIT or not _IDENTIFIER.fullmatch(short):
         return f"{short!r} is not a name of at most {ATTRIBUTE_NAME_LIMIT} letters, digits and '_'"
     return None
+
+
+def condition_problem(name: str) -> str | None:
+    """Types of conditions: a name, with a domain before it or not."""
+    domain, slash, short = name.rpartition("/")
+    if (slash and (len(domain) > 253 or not _SUBDOMAIN.fullmatch(domain))) or len(short) > 63:
+        return "a condition is called [domain/]Name"
+    return None if _QUALIFIED.fullmatch(short) else "a condition is called [domain/]Name"

@@ -10,12 +10,13 @@ from regauge.base import InputError
 from regauge.cdi import ContainerEdits, DeviceNode, Hook, Mount, NetDevice, edit_errors
 from regauge.driver.description import Device, Identity, Stack
 from regauge.driver.fields import Fields, type_name
-from regauge.driver.names import attribute_name_problem, device_name_problem
+from regauge.driver.names import attribute_name_problem, condition_problem, device_name_problem
 from regauge.driver.policies import request_policy
 from regauge.model import Quantity, Semver
 
 ATTRIBUTES_LIMIT = 32
 ATTRIBUTE_VALUE_LIMIT = 64
+BINDING_LIMIT = 4
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NUMBERS = re.compile(r"[0-9]{1,7}:[0-9]{1,7}")
 _ATTRIBUTE_TYPES = ("string", "int", "bool", "version", "strings", "ints", "bools", "versions")
@@ -35,6 +36,9 @@ _DEVICE = (
     "numaNode",
     "shared",
     "healthFile",
+    "bindingConditions",
+    "bindingFailureConditions",
+    "bindsToNode",
 )
 DEVICE_FIELDS = _DEVICE
 
@@ -68,6 +72,7 @@ def device_of(fields: Fields, name: str, edits: ContainerEdits) -> Device:
     health_file = fields.text("healthFile", "")
     if health_file:
         check_absolute(fields, "healthFile", health_file)
+    conditions, failures = read_binding(fields)
     return Device(
         name=name,
         stack=Stack(fields.choice("stack", tuple(Stack))),
@@ -79,6 +84,9 @@ def device_of(fields: Fields, name: str, edits: ContainerEdits) -> Device:
         numa_node=numa_node,
         shared=shared,
         health_file=health_file,
+        binding_conditions=conditions,
+        binding_failures=failures,
+        binds_to_node=fields.flag("bindsToNode", False),
         line=fields.where.line,
     )
 
@@ -97,6 +105,26 @@ def read_identity(fields: Fields) -> Identity:
     if numbers and not _NUMBERS.fullmatch(numbers):
         raise fields.wrong("device", f"{numbers!r} is not major:minor", "such as 195:0")
     return Identity(fields.text("uuid", ""), pci, numbers)
+
+
+def read_binding(fields: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Binding conditions, and the conditions of failure: both or none, at most 4 each, no name twice."""
+    found = []
+    for name in ("bindingConditions", "bindingFailureConditions"):
+        types = fields.texts(name)
+        if len(types) > BINDING_LIMIT:
+            raise fields.wrong(name, f"{len(types)} conditions, at most {BINDING_LIMIT}")
+        for type_ in types:
+            if problem := condition_problem(type_):
+                raise fields.wrong(name, f"{type_!r} cannot be used: {problem}")
+        found.append(types)
+    conditions, failures = found
+    if bool(conditions) != bool(failures):
+        missing = "bindingFailureConditions" if conditions else "bindingConditions"
+        raise fields.wrong(missing, "it is missing: binding conditions and conditions of failure go together")
+    if len({*conditions, *failures}) != len(conditions) + len(failures):
+        raise fields.wrong("bindingConditions", "a condition stands twice")
+    return conditions, failures
 
 
 def read_attributes(fields: Fields) -> dict[str, dict[str, Any]]:

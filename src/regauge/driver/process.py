@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from regauge.base import Clock, Files, InputError, Where
 from regauge.cdi import Host
+from regauge.driver.binding import Binding
 from regauge.driver.checkpoint import Checkpoint, ClaimState, HeldDevice, PreparedClaim
 from regauge.driver.checks import check_devices, check_host, env_conflicts
+from regauge.driver.claim_status import ClaimStatus, StatusWriter
 from regauge.driver.config import read_description
 from regauge.driver.description import Description, Device, Stack
 from regauge.driver.discovery import found_by, tell_difference, understood
@@ -23,7 +25,7 @@ from regauge.driver.fleet import Fleet
 from regauge.driver.handover import Handover
 from regauge.driver.holders import HolderSearch
 from regauge.driver.instances import Instance, Lead, Lock, Turns, addresses, leftovers
-from regauge.driver.kinds import KINDS, Condition, DeviceKind, Surroundings
+from regauge.driver.kinds import KINDS, Binds, Condition, DeviceKind, Surroundings
 from regauge.driver.meter import MeasuredClaims, MeasuredPlugin, Meter, NoMeter
 from regauge.driver.neighbours import Neighbours
 from regauge.driver.notices import Notice, Tell, silent
@@ -169,8 +171,21 @@ class Driver:
                 tasks.create_task(self._handover.run(self._withdrawn))
                 tasks.create_task(self._serve_device_plugin())
                 tasks.create_task(self._publish())
-                if self._kube is not None:
-                    tasks.create_task(StaleClaims(self.claims, self._kube, self._clock, self._tell).run())
+                for work in self._at_the_server():
+                    tasks.create_task(work)
+
+    def _at_the_server(self) -> Iterator[Coroutine[None, None, None]]:
+        """What there is to do for claims at the API server."""
+        if self._kube is None:
+            return
+        yield StaleClaims(self.claims, self._kube, self._clock, self._tell).run()
+        driver = self._described.driver
+        status = StatusWriter(driver, self._kube, self._clock, self._tell)
+        yield ClaimStatus(self.fleet, self._kind, self.claims, status, self._clock, self._tell).run()
+        if isinstance(self._kind, Binds):
+            configs = self._kind.CONFIGS
+            writer = StatusWriter(driver, self._kube, self._clock, self._tell)
+            yield Binding(self.fleet, self._kind, configs, self._kube, writer, self._clock, self._tell).run()
 
     async def _start(self) -> None:
         """Put in order what the process before left, before anybody can ask for anything."""
@@ -195,6 +210,7 @@ class Driver:
         claims = self.claims.prepared
         if self._checkpoint.refresh(self._tell) and self.claims.prepared != claims:
             self.claims.released.set()
+            self.claims.settled.set()
         self._recover()
         self._adopt_owners()
 

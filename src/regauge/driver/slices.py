@@ -77,6 +77,11 @@ def device_document(device: Device) -> Object:
         ]
     if device.taints:
         document["taints"] = [dict(taint) for taint in device.taints]
+    if device.binding_conditions:
+        document["bindingConditions"] = list(device.binding_conditions)
+        document["bindingFailureConditions"] = list(device.binding_failures)
+    if device.binds_to_node:
+        document["bindsToNode"] = True
     if device.shared:
         document["allowMultipleAllocations"] = True
     return document

@@ -117,8 +117,10 @@ class FakeKube(KubeClient):
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Object] = {}
         self.calls: list[tuple[str, str]] = []
+        self.updates: list[tuple[str, str]] = []
         self.fail: dict[str, Exception] = {}
         self.drops: tuple[str, ...] = ()
+        self.drops_status = False
         self._version = 0
         self._watchers: list[tuple[Kind, asyncio.Queue[WatchEvent | None]]] = []
 
@@ -171,6 +173,10 @@ class FakeKube(KubeClient):
         old = self._find(kind, object_["metadata"]["name"], namespace)
         if object_["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
             raise Conflict(409, "Conflict", "the object has been modified")
+        self.updates.append((kind.kind, subresource))
+        object_ = copy.deepcopy(object_)
+        if subresource == "status" and self.drops_status:
+            object_["status"].pop("devices", None)
         return self._store(kind, copy.deepcopy(object_), "MODIFIED")
 
     async def patch(self, kind: Kind, name: str, body: Any, namespace: str = "", **options: Any) -> Object:

@@ -87,20 +87,26 @@ def test_the_pod_has_no_privileges() -> None:
 def test_one_name_stands_everywhere() -> None:
     driver = check(one("ConfigMap")["data"]["devices.yaml"].encode(), "config.yaml").driver
     assert f'"{driver}"' in one("DeviceClass")["spec"]["selectors"][0]["cel"]["expression"]
-    rules = [rule["expression"] for rule in one("ValidatingAdmissionPolicy")["spec"]["validations"]]
-    assert any(f'"{driver}"' in rule for rule in rules)
-    assert ACCOUNT in one("ValidatingAdmissionPolicy")["spec"]["matchConditions"][0]["expression"]
+    policies = [document["spec"] for document in documents() if document["kind"] == "ValidatingAdmissionPolicy"]
+    assert len(policies) == 2
+    for policy in policies:
+        assert any(f'"{driver}"' in rule["expression"] for rule in policy["validations"])
+        assert ACCOUNT in policy["matchConditions"][0]["expression"]
+    (named,) = [rule["resourceNames"] for rule in one("ClusterRole")["rules"] if "resourceNames" in rule]
+    assert named == [driver]
 
 
 def used_rights() -> set[tuple[str, str, str]]:
     """Group, plural and verb of every call that the driver makes of its API client."""
     nodes = [node for path in ROOM.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
-    calls = [(node.func, node.args) for node in nodes if isinstance(node, ast.Call) and node.args]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
     used = set()
-    for function, arguments in calls:
+    for call in calls:
+        function = call.func
         if isinstance(function, ast.Attribute) and ast.unparse(function.value) == "self._kube":
-            kind = getattr(model_kinds, ast.unparse(arguments[0]))
-            used.add((kind.group, kind.plural, function.attr))
+            kind = getattr(model_kinds, ast.unparse(call.args[0]))
+            below = [ast.literal_eval(one.value) for one in call.keywords if one.arg == "subresource"]
+            used.add((kind.group, "/".join((kind.plural, *below)), function.attr))
     return used
 
 
@@ -112,8 +118,8 @@ def test_the_rights_are_those_that_are_used() -> None:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    assert len(given) == 9
-    assert given == used_rights()
+    assert len(given) == 12
+    assert given == used_rights() | {("resource.k8s.io", "resourceclaims/driver", "associated-node:update")}
 
 
 @pytest.fixture(scope="module")
@@ -163,10 +169,15 @@ def test_a_driver_writes_the_slices_of_its_node_only(cluster: Cluster) -> None:
 
 
 def test_a_driver_may_do_what_it_does_and_nothing_more(cluster: Cluster) -> None:
-    def may(verb: str, resource: str) -> bool:
-        return cluster.run("auth", "can-i", verb, resource, f"--as={ACCOUNT}").stdout.strip() == "yes"
+    def may(verb: str, resource: str, below: str = "") -> bool:
+        asked = (verb, resource, f"--as={ACCOUNT}", f"--subresource={below}")
+        return cluster.run("auth", "can-i", *asked).stdout.strip() == "yes"
 
-    wanted = [(verb, f"{plural}.{group}" if group else plural) for group, plural, verb in sorted(used_rights())]
+    wanted = [
+        (verb, f"{plural}.{group}" if group else plural, below)
+        for group, resource, verb in sorted(used_rights())
+        for plural, _, below in (resource.partition("/"),)
+    ]
     assert [right for right in wanted if not may(*right)] == []
     claims = "resourceclaims.resource.k8s.io"
     forbidden = [("get", "secrets"), ("list", "pods"), ("patch", "nodes"), ("update", claims), ("create", "pods/exec")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import msgspec
 import pytest
 from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, Node, device, run, settle
 
@@ -12,6 +13,7 @@ from regauge.driver import decode_checkpoint
 from regauge.driver.checkpoint import ClaimState, encode
 from regauge.driver.instances import TURN_LIMIT_S, Turns, addresses
 from regauge.driver.status import Status
+from regauge.model.kinds import RESOURCE_SLICE
 
 OLD, NEW = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
 CHECKPOINT = f"{KUBELET}/plugins/{DRIVER}/checkpoint.json"
@@ -101,17 +103,11 @@ def test_one_is_killed_and_the_other_goes_on_and_clears_up(dying: str) -> None:
         assert await (await old.kubelet.dra()).node_prepare_resources([ref]) == answer
         assert list(await anext(old.net.watch(f"{KUBELET}/plugins_registry"))) == [f"{DRIVER}-{left.pod_uid}-reg.sock"]
         assert len(left.told("leftover-socket")) == 2
-        old.kube.remove(_slices(), old.kube.slices()[0]["metadata"]["name"])
+        old.kube.remove(RESOURCE_SLICE, old.kube.slices()[0]["metadata"]["name"])
         await old.clock.advance(2)
         assert len(old.kube.slices()) == 1
 
     both(scenario)
-
-
-def _slices() -> object:
-    from regauge.model.kinds import RESOURCE_SLICE
-
-    return RESOURCE_SLICE
 
 
 def test_a_claim_cut_off_by_a_dead_instance_is_rolled_back_by_the_one_that_lives() -> None:
@@ -119,19 +115,13 @@ def test_a_claim_cut_off_by_a_dead_instance_is_rolled_back_by_the_one_that_lives
         ref = old.claim("c", "gpu-2")
         await (await old.kubelet.dra()).node_prepare_resources([ref])
         record = decode_checkpoint(old.files.read(CHECKPOINT), "")
-        cut = {uid: _started(claim) for uid, claim in record.claims.items()}
+        cut = {uid: msgspec.structs.replace(claim, state=ClaimState.STARTED) for uid, claim in record.claims.items()}
         old.files.write(CHECKPOINT, encode(replace(record, claims=cut)))
         await new.kill()
         assert (await (await old.kubelet.dra()).node_prepare_resources([ref]))["uid-c"].devices
         assert decode_checkpoint(old.files.read(CHECKPOINT), "").claims["uid-c"].state is ClaimState.COMPLETED
 
     both(scenario)
-
-
-def _started(claim: object) -> object:
-    import msgspec
-
-    return msgspec.structs.replace(claim, state=ClaimState.STARTED)
 
 
 def test_the_new_one_follows_a_handover_by_the_old_one() -> None:

@@ -6,7 +6,17 @@ from regauge.driver.description import Description, Device, Identity
 from regauge.driver.fields import Fields
 from regauge.driver.kinds.adopt import AdoptKind
 from regauge.driver.kinds.found import FoundKind
-from regauge.driver.kinds.interface import ClaimUse, Condition, Configs, DeviceKind, Fact, Surroundings
+from regauge.driver.kinds.interface import (
+    Binds,
+    Bound,
+    ClaimUse,
+    Condition,
+    Configs,
+    DeviceKind,
+    Fact,
+    Reports,
+    Surroundings,
+)
 from regauge.driver.kinds.mock import MockKind
 from regauge.driver.kinds.net import NetKind
 from regauge.driver.kinds.nvidia import NvidiaKind
@@ -14,6 +24,7 @@ from regauge.driver.kinds.partition import PartitionKind
 from regauge.driver.kinds.pci import PciKind
 from regauge.driver.kinds.shared import SharedKind
 from regauge.driver.kinds.static import StaticKind
+from regauge.driver.reports import Network, Report
 from regauge.driver.rules import Found, label
 
 KINDS: Mapping[str, type[DeviceKind]] = {
@@ -29,6 +40,8 @@ KINDS: Mapping[str, type[DeviceKind]] = {
 
 __all__ = [
     "KINDS",
+    "Binds",
+    "Bound",
     "ClaimUse",
     "Condition",
     "Configs",
@@ -40,6 +53,9 @@ __all__ = [
     "Found",
     "FoundKind",
     "Identity",
+    "Network",
+    "Report",
+    "Reports",
     "StaticKind",
     "Surroundings",
     "label",

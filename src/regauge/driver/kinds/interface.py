@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regauge.base import Clock, Files
 from regauge.cdi import ContainerEdits, Host
 from regauge.driver.description import Description, Device
 from regauge.driver.fields import Fields
 from regauge.driver.notices import Tell, silent
+from regauge.driver.reports import Report
 
 Fact = str | int | bool
 Configs = Mapping[tuple[str, str], type[Any]]
@@ -107,4 +108,40 @@ class DeviceKind(Protocol):
         """How the devices are, by name, asked every few seconds. One that is left out is healthy.
 
         Failure: raise, and what was known before stands; that it could not be asked is told.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """That a device can be used by the Pod that waits for it, or that it cannot and another must be chosen."""
+
+    ready: bool
+    message: str = ""
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """A kind that has more to tell of a prepared device than that it is ready. Beside `DeviceKind`."""
+
+    async def report(self, device: Device, use: ClaimUse) -> Report:
+        """What its users should know. Called after each `prepare`, and from time to time while the claim is prepared.
+
+        Retry: it must have no effect. Restart, concurrency: as `DeviceKind.prepare`, which may be another process's.
+        Failure: raise; the device is ready all the same, that it could not be reported is told, and it is asked again.
+        """
+
+
+@runtime_checkable
+class Binds(Protocol):
+    """A kind whose devices must be got ready, over the network for example, before a Pod is bound to its node (KEP-5007).
+
+    Its devices have `bindingConditions`. Beside `DeviceKind`.
+    """
+
+    async def bind(self, device: Device, use: ClaimUse) -> Bound | None:
+        """Get the device ready for a claim that is allocated and whose Pod waits. None: not yet, ask again.
+
+        Called every few seconds until it says how it went. Retry: also after that, if the answer could not be written,
+        so it must be idempotent. Restart: the call before may have been another process's. Concurrency: one call at a
+        time. Failure: raise; it counts as not yet, is told, and the scheduler gives up after its time limit (10 minutes).
         """

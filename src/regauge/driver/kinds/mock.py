@@ -17,7 +17,8 @@ from regauge.cdi import ContainerEdits
 from regauge.driver.description import API_VERSION, Description, Device, Identity
 from regauge.driver.fields import Fields
 from regauge.driver.kinds.found import FoundKind
-from regauge.driver.kinds.interface import ClaimUse, Condition, Configs, Fact, Surroundings
+from regauge.driver.kinds.interface import Bound, ClaimUse, Condition, Configs, Fact, Surroundings
+from regauge.driver.reports import Report
 from regauge.driver.rules import Found
 
 COUNT_LIMIT = 100_000
@@ -26,10 +27,12 @@ SECONDS_LIMIT = 10_000_000
 
 
 class MockConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Opaque parameters: variables for the container, and a text with which prepare fails."""
+    """Opaque parameters: variables for the container, texts with which prepare and bind fail, and how long a Pod waits."""
 
     env: dict[str, str] = {}
     fail: str = ""
+    bind_fail: str = ""
+    bind_after_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class MockKind(FoundKind):
         self._start_s = surroundings.clock.monotonic_s()
         self._last: Description | None = None
         self._devices: tuple[Device, ...] = ()
+        self._asked_s: dict[str, float] = {}
 
     @staticmethod
     def settings(discover: Fields) -> object:
@@ -85,11 +89,23 @@ class MockKind(FoundKind):
         return _all(settings)
 
     async def prepare(self, device: Device, use: ClaimUse) -> ContainerEdits:
+        self._asked_s.pop(use.uid, None)
         configs = [one for one in use.config if isinstance(one, MockConfig)]
         if failing := next((one.fail for one in reversed(configs) if one.fail), ""):
             raise InputError(failing)
         variables = {name: value for one in configs for name, value in one.env.items()}
         return ContainerEdits(env=tuple(f"{name}={value}" for name, value in variables.items()))
+
+    async def report(self, device: Device, use: ClaimUse) -> Report:
+        return Report(data={"device": device.name, "claim": use.name})
+
+    async def bind(self, device: Device, use: ClaimUse) -> Bound | None:
+        configs = [one for one in use.config if isinstance(one, MockConfig)]
+        first_s = self._asked_s.setdefault(use.uid, self.around.clock.monotonic_s())
+        if self.around.clock.monotonic_s() - first_s < max((one.bind_after_seconds for one in configs), default=0):
+            return None
+        failing = next((one.bind_fail for one in reversed(configs) if one.bind_fail), "")
+        return Bound(not failing, failing or "attached")
 
     async def health(self, devices: Sequence[Device]) -> Mapping[str, Condition]:
         settings = self._last.settings if self._last else None

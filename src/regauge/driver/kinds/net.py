@@ -18,6 +18,7 @@ from regauge.driver.description import API_VERSION, Description, Device, Identit
 from regauge.driver.fields import Fields
 from regauge.driver.kinds.found import FoundKind
 from regauge.driver.kinds.interface import ClaimUse, Condition, Configs, Fact, Surroundings
+from regauge.driver.reports import Network, Report
 from regauge.driver.rules import Found, label
 from regauge.driver.sysfs import EXAMPLE, UNKNOWN, Function, Sysfs, root_of
 
@@ -105,6 +106,15 @@ class NetKind(FoundKind):
             return ContainerEdits()
         host_name = device.edits.net_devices[0].host_interface_name
         return ContainerEdits(net_devices=(NetDevice(host_interface_name=host_name, name=wanted),))
+
+    async def report(self, device: Device, use: ClaimUse) -> Report:
+        """The interface as its container sees it, once it has moved there."""
+        moved = device.edits.net_devices
+        if not moved:
+            return Report()
+        wanted = next((one.interface_name for one in reversed(use.config) if isinstance(one, NetConfig)), "")
+        mac = device.attributes.get("mac", {}).get("string", "")
+        return Report(network=Network(wanted or moved[0].name, (), mac))
 
     def _functions(self) -> Iterator[Function]:
         return (one for one in self._sysfs.functions() if one.class_.startswith(_NETWORK_CLASS))
