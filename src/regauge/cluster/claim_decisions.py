@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from regauge.model import Object
+from regauge.model import Kind, Object
+from regauge.model.kinds import POD, POD_GROUP
 from regauge.model.resource import FINALIZER, POD_CLAIM_NAME_ANNOTATION
 
 MAX_GENERATE_NAME = 57
@@ -56,16 +57,66 @@ def special_name(pod: Object) -> str | None:
     return status.get("resourceClaimName")
 
 
+def group_name(pod: Object) -> str | None:
+    """The name of the pod group that the pod belongs to."""
+    return ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")
+
+
+def _is_group(owner: Object) -> bool:
+    return owner.get("kind") == POD_GROUP.kind and str(owner.get("apiVersion")).startswith(f"{POD_GROUP.group}/")
+
+
 def owned_by(claim: Object, pod: Object) -> bool:
-    """Whether the pod controls the claim."""
-    owners = claim["metadata"].get("ownerReferences") or []
-    return any(owner.get("controller") and owner.get("uid") == pod["metadata"]["uid"] for owner in owners)
+    """Whether the pod, or its group, controls the claim."""
+    group = group_name(pod)
+    return any(
+        owner.get("controller")
+        and (owner.get("uid") == pod["metadata"]["uid"] or (_is_group(owner) and group == owner.get("name")))
+        for owner in claim["metadata"].get("ownerReferences") or []
+    )
+
+
+def is_for_group(entry: Object, group: Object | None) -> bool:
+    """Whether an entry of a pod means a claim of the pod's group."""
+    fields = ("name", "resourceClaimName", "resourceClaimTemplateName")
+    claims = ((group or {}).get("spec") or {}).get("resourceClaims") or []
+    return any(all(entry.get(field) == item.get(field) for field in fields) for item in claims)
+
+
+def group_user(group: Object) -> Reference:
+    """The group as the user of a claim."""
+    metadata = group["metadata"]
+    named = {"apiGroup": POD_GROUP.group, "resource": POD_GROUP.plural}
+    return {**named, "name": metadata["name"], "uid": metadata["uid"]}
+
+
+def claim_names_of_group(group: Object) -> list[str]:
+    """The names of a group's claims, as far as they are known."""
+    told = {
+        item["name"]: item.get("resourceClaimName")
+        for item in (group.get("status") or {}).get("resourceClaimStatuses") or ()
+    }
+    claims = (group.get("spec") or {}).get("resourceClaims") or ()
+    named = (item.get("resourceClaimName") or told.get(item["name"]) for item in claims)
+    return [str(name) for name in named if name]
+
+
+def owner_uid(claim: Object) -> str | None:
+    """The uid of the pod or pod group that the claim was made for."""
+    for owner in claim["metadata"].get("ownerReferences") or []:
+        if owner.get("controller") and (_is_group(owner) or _is_pod(owner)):
+            return str(owner["uid"])
+    return None
+
+
+def _is_pod(owner: Object) -> bool:
+    return owner.get("apiVersion") == "v1" and owner.get("kind") == "Pod"
 
 
 def owning_pod(claim: Object) -> tuple[str, str] | None:
     """Name and uid of the pod that controls the claim."""
     for owner in claim["metadata"].get("ownerReferences") or []:
-        if owner.get("controller") and owner.get("apiVersion") == "v1" and owner.get("kind") == "Pod":
+        if owner.get("controller") and _is_pod(owner):
             return owner["name"], owner["uid"]
     return None
 
@@ -75,7 +126,17 @@ def users(claim: Object) -> list[Reference]:
 
 
 def is_reserved_for(claim: Object, pod: Object) -> bool:
-    return any(user.get("uid") == pod["metadata"]["uid"] for user in users(claim))
+    """Whether the claim lists the pod, or its group, as a user."""
+    group = group_name(pod)
+    return any(
+        user.get("uid") == pod["metadata"]["uid"]
+        or (is_group_user(user) and group is not None and user.get("name") == group)
+        for user in users(claim)
+    )
+
+
+def is_group_user(user: Reference) -> bool:
+    return (user.get("apiGroup"), user.get("resource")) == (POD_GROUP.group, POD_GROUP.plural)
 
 
 def must_generate(pod: Object, entry: Object, find: FindClaim) -> bool:
@@ -124,21 +185,21 @@ def generate_name(pod: str, entry: str) -> str:
     return f"{pod[: len(pod) * MAX_GENERATE_NAME // len(name)]}-{entry[: len(entry) * MAX_GENERATE_NAME // len(name)]}"
 
 
-def claim_from_template(pod: Object, entry: Object, template: Object) -> Object:
-    """The claim to create for an entry."""
+def claim_from_template(user: Object, entry: Object, template: Object, kind: Kind = POD) -> Object:
+    """The claim to create for an entry of a pod, or of what `kind` says."""
     body = template["spec"]
     metadata = body.get("metadata") or {}
     owner = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod["metadata"]["name"],
-        "uid": pod["metadata"]["uid"],
+        "apiVersion": user.get("apiVersion") or kind.api_version,
+        "kind": kind.kind,
+        "name": user["metadata"]["name"],
+        "uid": user["metadata"]["uid"],
         "controller": True,
     }
     return {
         "metadata": {
-            "generateName": generate_name(pod["metadata"]["name"], entry["name"]),
-            "namespace": pod["metadata"]["namespace"],
+            "generateName": generate_name(user["metadata"]["name"], entry["name"]),
+            "namespace": user["metadata"]["namespace"],
             "annotations": {**(metadata.get("annotations") or {}), POD_CLAIM_NAME_ANNOTATION: entry["name"]},
             **({"labels": metadata["labels"]} if metadata.get("labels") else {}),
             "ownerReferences": [owner],

@@ -14,7 +14,7 @@ from regauge.cluster import claim_decisions as decide
 from regauge.cluster.port import ClusterApi, Key
 from regauge.kube import ApiError, NotFound, WatchEvent
 from regauge.model import Kind, Object, Rules
-from regauge.model.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from regauge.model.kinds import POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from regauge.model.resource import POD_CLAIM_NAME_ANNOTATION
 
 POD_KEY, CLAIM_KEY = "pod:", "claim:"
@@ -50,6 +50,8 @@ class ResourceClaimController:
         self._owner_of: dict[Key, str] = {}
         self._made: dict[str, dict[str, str]] = {}
         self._deleted: dict[str, None] = {}
+        self._group_claims = rules.on("DRAWorkloadResourceClaims")
+        self._of_group: dict[Key, set[Key]] = {}
         self._finished_reserve = "claim-finished-user-hot-loop" in rules.quirks
         self._put_off: set[Key] = set()
 
@@ -59,7 +61,8 @@ class ResourceClaimController:
 
     @property
     def watches(self) -> tuple[Kind, ...]:
-        return (RESOURCE_CLAIM_TEMPLATE, RESOURCE_CLAIM, POD)
+        groups = (POD_GROUP,) if self._group_claims else ()
+        return (RESOURCE_CLAIM_TEMPLATE, RESOURCE_CLAIM, *groups, POD)
 
     def keys(self, kind: Kind, event: WatchEvent) -> Iterable[Key]:
         """Keys are (namespace, "pod:NAME" or "claim:NAME")."""
@@ -69,7 +72,17 @@ class ResourceClaimController:
         if kind == RESOURCE_CLAIM:
             return self._claim_keys(event.object, gone)
         key = _key(event.object)
+        if kind == POD_GROUP:
+            return self._group_keys(key, event.object, gone)
         return [] if gone else [found for pod in sorted(self._of_template.get(key, ())) for found in self._again(pod)]
+
+    def _group_keys(self, key: Key, group: Object, gone: bool) -> list[Key]:
+        """Claims of a group that is gone are looked at; pods of one that changed may find their claims now."""
+        if not gone:
+            return [found for pod in sorted(self._of_group.get(key, ())) for found in self._again(pod)]
+        self._remember_deleted(group["metadata"]["uid"])
+        names = decide.claim_names_of_group(group)
+        return [(key[0], CLAIM_KEY + name) for name in names]
 
     def _pod_keys(self, pod: Object, gone: bool) -> list[Key]:
         key = _key(pod)
@@ -114,10 +127,10 @@ class ResourceClaimController:
         old = self._owner_of.pop(key, None)
         if old is not None:
             self._owned.get(old, set()).discard(key)
-        owner = decide.owning_pod(claim)
+        owner = decide.owner_uid(claim)
         if owner is not None and not gone:
-            self._owner_of[key] = owner[1]
-            self._owned.setdefault(owner[1], set()).add(key)
+            self._owner_of[key] = owner
+            self._owned.setdefault(owner, set()).add(key)
 
     def _remember_deleted(self, uid: str) -> None:
         """Pods that are known to be gone; their users are dropped without asking the API."""
@@ -145,9 +158,13 @@ class ResourceClaimController:
         if decide.is_terminal(pod):
             return self._sync_finished(pod)
         made: dict[str, str] = {}
+        group = self._group(pod)
         for entry in decide.entries(pod):
             if decide.must_generate(pod, entry, lambda claim: self._find(namespace, claim)):
-                made[entry["name"]] = self._generate(pod, entry)
+                of_group = group is not None and decide.is_for_group(entry, group)
+                claim = self._made_for(group, entry) if of_group and group is not None else self._generate(pod, entry)
+                if claim is not None:
+                    made[entry["name"]] = claim
         if made:
             pod = self._tell_pod(pod, made)
         for entry in decide.entries(pod):
@@ -176,11 +193,9 @@ class ResourceClaimController:
         made = self._made.setdefault(pod["metadata"]["uid"], {})
         if entry["name"] in made:
             return made[entry["name"]]
-        for key in sorted(self._owned.get(pod["metadata"]["uid"], ())):
-            claim = self._api.find(RESOURCE_CLAIM, key[1], key[0])
-            annotations = claim["metadata"].get("annotations") or {} if claim is not None else {}
-            if annotations.get(POD_CLAIM_NAME_ANNOTATION) == entry["name"]:
-                return key[1]
+        known = self._made_for(pod, entry)
+        if known is not None:
+            return known
         try:
             claim = self._create(pod, entry)
         except RegaugeError as error:
@@ -192,6 +207,27 @@ class ResourceClaimController:
         self._index_claim(key, claim, False)
         made[entry["name"]] = key[1]
         return key[1]
+
+    def _group(self, pod: Object) -> Object | None:
+        """The pod's group, where groups have claims. Raises `ClaimTrouble` when it is not there."""
+        name = decide.group_name(pod) if self._group_claims else None
+        if name is None:
+            return None
+        namespace = pod["metadata"]["namespace"]
+        group = self._api.find(POD_GROUP, name, namespace)
+        if group is None:
+            title = f"{namespace}/{pod['metadata']['name']}"
+            raise ClaimTrouble(f'get PodGroup for Pod {title}: podgroup.scheduling.k8s.io "{name}" not found')
+        return group
+
+    def _made_for(self, user: Object, entry: Object) -> str | None:
+        """The claim that was made for an entry of a pod or of a group."""
+        for key in sorted(self._owned.get(user["metadata"]["uid"], ())):
+            claim = self._api.find(RESOURCE_CLAIM, key[1], key[0])
+            annotations = claim["metadata"].get("annotations") or {} if claim is not None else {}
+            if annotations.get(POD_CLAIM_NAME_ANNOTATION) == entry["name"]:
+                return key[1]
+        return None
 
     def _create(self, pod: Object, entry: Object) -> Object:
         name, namespace = str(entry["resourceClaimTemplateName"]), pod["metadata"]["namespace"]
@@ -224,6 +260,9 @@ class ResourceClaimController:
         if entry.get("resourceClaimName") is None and not decide.owned_by(claim, pod):
             return
         user = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        group = self._group(pod)
+        if group is not None and decide.is_for_group(entry, group):
+            user = decide.group_user(group)
         status = {**claim["status"], "reservedFor": [*decide.users(claim), user]}
         self._api.update(RESOURCE_CLAIM, {**claim, "status": status}, subresource="status")
 
@@ -253,7 +292,10 @@ class ResourceClaimController:
                 self._api.update(RESOURCE_CLAIM, {**written, "metadata": decide.without_finalizer(written)})
 
     def _keeps(self, namespace: str, user: decide.Reference) -> bool:
-        """Whether a user still is one. What is not a pod is not judged."""
+        """Whether a user still is one. What is neither a pod nor a group of pods is not judged."""
+        if self._group_claims and decide.is_group_user(user):
+            group = self._api.find(POD_GROUP, user["name"], namespace)
+            return group is not None and group["metadata"]["uid"] == user["uid"]
         if user.get("apiGroup") or user.get("resource") != "pods":
             return True
         if user["uid"] in self._deleted:
@@ -280,6 +322,9 @@ def _references(pod: Object) -> Iterable[tuple[str, str]]:
             yield "_users", name
         if entry.get("resourceClaimTemplateName"):
             yield "_of_template", str(entry["resourceClaimTemplateName"])
+    group = decide.group_name(pod)
+    if group is not None:
+        yield "_of_group", group
 
 
 def _said(error: RegaugeError) -> str:

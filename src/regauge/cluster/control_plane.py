@@ -13,7 +13,7 @@ from regauge.base import Clock, Randomness, RegaugeError
 from regauge.cluster.api import Api
 from regauge.cluster.bootstrap import new_api_server
 from regauge.cluster.claims import ResourceClaimController
-from regauge.cluster.controllers import GRACE_S, node_controllers, workload_controllers
+from regauge.cluster.controllers import GRACE_S, alpha_controllers, node_controllers, workload_controllers
 from regauge.cluster.port import Controller, Key
 from regauge.cluster.queue import ControllerRunner
 from regauge.cluster.scheduling import SchedulingLoop
@@ -99,6 +99,7 @@ class ControlPlane:
             ResourceClaimController(claims, self.rules, status_api=pod_status),
             *workload_controllers(api),
             *node_controllers(api, self.rules, self._node_grace_s),
+            *alpha_controllers(api, self.rules),
         ]
         return [ControllerRunner(api, controller, self._report) for controller in controllers]
 

@@ -8,7 +8,7 @@ claim meet it while it is being allocated. Restart: everything is learned again 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from regauge.base import Clock, Randomness, RegaugeError
@@ -24,17 +24,22 @@ from regauge.model.kinds import POD, RESOURCE_CLAIM
 from regauge.model.resource import ResourceClaim
 from regauge.scheduler import (
     BINDING_TIMEOUT_S,
+    WAITS,
+    GroupOutcome,
     Held,
+    Outcome,
     Preemption,
     Scheduled,
     SchedulerError,
     State,
     Unschedulable,
     binding_conditions_on,
+    group_key,
     has_binding_conditions,
     is_ready,
     is_timed_out,
     schedule,
+    schedule_group,
 )
 
 LOOP: Key = ("", "schedule")
@@ -129,6 +134,10 @@ class SchedulingLoop:
             text = f"skip schedule deleting pod: {pod.metadata.namespace}/{pod.metadata.name}"
             self._notes.event(pod, "Warning", "FailedScheduling", text)
             return
+        group = group_key(pod) if self._rules.on("GenericWorkload") else None
+        if group is not None:
+            self._try_group(group, waiting)
+            return
         outcome = schedule(pod, self.state, self._rules, self._random)
         match outcome:
             case Scheduled():
@@ -142,6 +151,55 @@ class SchedulingLoop:
             case Held():
                 self._queue.hold(waiting, outcome.plugin)
 
+    # -- one attempt for a whole group
+
+    def _try_group(self, group: Key, first: Waiting) -> None:
+        """All pods of the group that wait, whatever they waited for, are tried together."""
+        waiting = self._group_in_order(group, first)
+        pods = [pod for item in waiting if (pod := self._view.pod(item.key)) is not None]
+        outcome = schedule_group(group, pods, self.state, self._random)
+        found = {pod.metadata.uid: result for pod, result in outcome.pods}
+        for item, pod in zip(waiting, pods):
+            self._settle_member(item, pod, found.get(pod.metadata.uid), outcome)
+        if outcome.victims:
+            self._evict_for_group(group, outcome.victims)
+        if outcome.fits:
+            self._notes.group_condition(group, "True", "Scheduled", "")
+        elif outcome.error:
+            self._notes.group_condition(group, "False", ERROR, outcome.error)
+        else:
+            self._notes.group_condition(group, "False", REFUSED, outcome.message)
+
+    def _group_in_order(self, group: Key, first: Waiting) -> list[Waiting]:
+        members = {info.key for info in self.state.members(group) if not info.pod.spec.node_name}
+        others = [item for key in sorted(members - {first.key}) if (item := self._queue.take(key)) is not None]
+        return sorted([first, *others], key=lambda item: (-item.priority, item.born))
+
+    def _settle_member(self, item: Waiting, pod: Pod, result: Outcome | None, group: GroupOutcome) -> None:
+        """What the group's attempt means for one of its pods."""
+        if group.error or result is None or isinstance(result, SchedulerError):
+            own = result.message if isinstance(result, SchedulerError) else group.error
+            self._queue.failed(item, self._clock.now_s())
+            self._notes.not_scheduled(pod, ERROR, own, nominated="")
+        elif isinstance(result, Scheduled):
+            if group.fits:
+                self.state.assume(self.state.info(pod), result)
+                self._chosen.append(Binding(item, pod, result))
+                return
+            self._queue.failed(item, self._clock.now_s())
+            nominated = result.node if group.victims else ""
+            self._notes.not_scheduled(pod, REFUSED, group.message if group.victims else WAITS, nominated=nominated)
+        elif isinstance(result, Unschedulable):
+            self._refuse(item, pod, result)
+        else:
+            self._queue.hold(item, result.plugin)
+
+    def _evict_for_group(self, group: Key, victims: tuple[Key, ...]) -> None:
+        found = self.state.groups.get(group)
+        scheduler = next((info.pod.spec.scheduler_name for info in self.state.members(group)), "")
+        if found is not None:
+            self._evict(victims, scheduler, f"Preempted by podgroup {found.metadata.uid} on node cluster")
+
     def _refuse(self, waiting: Waiting, pod: Pod, outcome: Unschedulable) -> None:
         if outcome.plugins:
             self._queue.refused(waiting, outcome.plugins, self._clock.now_s())
@@ -152,6 +210,8 @@ class SchedulingLoop:
                 self._binder.deallocate(outcome.deallocate)
             if outcome.delete is not None:
                 self._binder.delete_claim(outcome.delete)
+            if outcome.unreserve is not None:
+                self._binder.unreserve_group(*outcome.unreserve)
         except RegaugeError:
             self._queue.drop(waiting.key)
             self._queue.failed(waiting, self._clock.now_s())
@@ -161,23 +221,34 @@ class SchedulingLoop:
             self._preempt(pod, outcome.preemption, outcome.message)
 
     def _preempt(self, pod: Pod, preemption: Preemption, message: str) -> None:
-        victims = [found for key in preemption.victims if (found := self._view.pod(key)) is not None]
+        text = f"Preempted by pod {pod.metadata.uid} on node {preemption.node}"
+        self._evict(
+            preemption.victims,
+            pod.spec.scheduler_name,
+            text,
+            lambda: self._notes.not_scheduled(pod, REFUSED, message, nominated=preemption.node),
+        )
+
+    def _evict(
+        self, keys: tuple[Key, ...], scheduler: str, text: str, between: Callable[[], None] = lambda: None
+    ) -> None:
+        """Pods make room for one of higher priority. `between`: what is written once they are told and not yet deleted."""
+        victims = [found for key in keys if (found := self._view.pod(key)) is not None]
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "PreemptionByScheduler",
-            "message": f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            "message": f"{scheduler}: preempting to accommodate a higher priority pod",
         }
         leaving = [item for item in victims if item.metadata.deletion_timestamp is None]
         for victim in leaving:
             self._notes.condition(victim, condition)
-        self._notes.not_scheduled(pod, REFUSED, message, nominated=preemption.node)
+        between()
         for victim in leaving:
             try:
                 self._api.delete(POD, victim.metadata.name, victim.metadata.namespace, uid=victim.metadata.uid)
             except RegaugeError:
                 continue
-            text = f"Preempted by pod {pod.metadata.uid} on node {preemption.node}"
             self._notes.event(victim, "Normal", "Preempted", text)
 
     # -- binding

@@ -18,9 +18,9 @@ from regauge.cluster.port import ClusterApi, Key
 from regauge.kube import ApiError, Conflict, NotFound
 from regauge.model import Object, Rules, view
 from regauge.model.core import Pod
-from regauge.model.kinds import POD, RESOURCE_CLAIM
+from regauge.model.kinds import POD, POD_GROUP, RESOURCE_CLAIM
 from regauge.model.resource import EXTENDED_RESOURCE_CLAIM_ANNOTATION, FINALIZER, AllocationResult, ResourceClaim
-from regauge.scheduler import Scheduled, State, binding_conditions_on
+from regauge.scheduler import Scheduled, State, binding_conditions_on, group_of_claim
 
 CONFLICT_TRIES = 5
 PRE_BIND = 'running PreBind plugin "DynamicResources": '
@@ -118,7 +118,10 @@ class Binder:
         claim = self._api.get(RESOURCE_CLAIM, name, namespace)
         status = dict(claim.get("status") or {})
         users = list(status.get("reservedFor") or [])
-        if any(user.get("uid") == pod.metadata.uid for user in users):
+        user = self._user(pod, name)
+        if any(one.get("uid") == pod.metadata.uid for one in users):
+            return claim
+        if allocation is None and any(one.get("uid") == user["uid"] for one in users):
             return claim
         if claim["metadata"].get("deletionTimestamp"):
             raise BindingTrouble(f"claim {title} got deleted in the meantime")
@@ -127,14 +130,21 @@ class Binder:
                 raise BindingTrouble(f"claim {title} got allocated elsewhere in the meantime")
             claim = self._with_finalizer(claim, title)
             status["allocation"] = msgspec.to_builtins(allocation)
-        users.append({"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid})
-        status["reservedFor"] = users
+        status["reservedFor"] = [*users, user]
         if self._timed:
             if not status.get("allocation"):
                 raise BindingTrouble(f"claim {title} got deallocated elsewhere in the meantime")
             status["allocation"] = {"allocationTimestamp": timestamp(self._clock.now_s()), **status["allocation"]}
         what = "allocation and reservation" if allocation is not None else "reservation"
         return self._update(claim, f"add {what} to claim {title}: ", status=status)
+
+    def _user(self, pod: Pod, claim: str) -> Object:
+        """Whom the claim is reserved for: the pod, or its group as a whole."""
+        group = group_of_claim(self._state, pod, claim)
+        if group is None:
+            return {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+        name, uid = group.metadata.name, group.metadata.uid
+        return {"apiGroup": POD_GROUP.group, "resource": POD_GROUP.plural, "name": name, "uid": uid}
 
     def _with_finalizer(self, claim: Object, title: str) -> Object:
         finalizers = list(claim["metadata"].get("finalizers") or [])
@@ -205,6 +215,13 @@ class Binder:
             self._api.patch(RESOURCE_CLAIM, name, body, namespace, subresource="status")
         except RegaugeError:
             return
+
+    def unreserve_group(self, key: Key, group_uid: str) -> None:
+        """The claim is no longer reserved for a pod group."""
+        claim = self._api.get(RESOURCE_CLAIM, key[1], key[0])
+        users = [user for user in (claim.get("status") or {}).get("reservedFor") or [] if user.get("uid") != group_uid]
+        body = {"metadata": {"uid": claim["metadata"]["uid"]}, "status": {"reservedFor": users or None}}
+        self._api.patch(RESOURCE_CLAIM, key[1], body, key[0], subresource="status")
 
     def deallocate(self, key: Key) -> None:
         """Take a useless allocation back, with its users and what its devices reported."""

@@ -7,9 +7,10 @@ from regauge.cluster.deletion import timestamp
 from regauge.cluster.port import ClusterApi
 from regauge.model import Object
 from regauge.model.core import Pod
-from regauge.model.kinds import POD
+from regauge.model.kinds import POD, POD_GROUP
 
 NOTE_LENGTH = 1024
+GROUP_SCHEDULED = "PodGroupScheduled"
 
 
 class Notes:
@@ -49,11 +50,31 @@ class Notes:
         except RegaugeError:
             return
 
+    def group_condition(self, group: tuple[str, str], status: str, reason: str, message: str) -> None:
+        """Whether a pod group is scheduled. Once it was, it stays so, whatever becomes of more pods."""
+        found = self._api.find(POD_GROUP, group[1], group[0])
+        if found is None:
+            return
+        condition = {"type": GROUP_SCHEDULED, "status": status, "reason": reason, "message": message}
+        present = _condition(found, GROUP_SCHEDULED)
+        if present is not None and present["status"] == "True" and status != "True":
+            return
+        changed = self._changes(found, condition, None).get("conditions")
+        if not changed:
+            return
+        new = {key: value for key, value in changed[0].items() if key != "lastProbeTime"}
+        others = [one for one in (found.get("status") or {}).get("conditions") or () if one["type"] != GROUP_SCHEDULED]
+        body = {"metadata": {"uid": found["metadata"]["uid"]}, "status": {"conditions": [*others, new]}}
+        try:
+            self._api.patch(POD_GROUP, group[1], body, group[0], subresource="status")
+        except RegaugeError:
+            return
+
     def _changes(self, pod: Object, condition: Object, nominated: str | None) -> Object:
         status = pod.get("status") or {}
         generation = pod["metadata"].get("generation")
         wanted = {**condition, **({"observedGeneration": generation} if generation else {})}
-        present = next((item for item in status.get("conditions") or [] if item["type"] == condition["type"]), None)
+        present = _condition(pod, condition["type"])
         changed: Object = {}
         if present is None or any(present.get(key) != value for key, value in wanted.items()):
             moved = present is None or present.get("status") != condition["status"]
@@ -62,3 +83,8 @@ class Notes:
         if nominated is not None and (status.get("nominatedNodeName") or "") != nominated:
             changed["nominatedNodeName"] = nominated or None
         return changed
+
+
+def _condition(object_: Object, type_: str) -> Object | None:
+    conditions = (object_.get("status") or {}).get("conditions") or []
+    return next((item for item in conditions if item["type"] == type_), None)

@@ -45,6 +45,7 @@ class Waiting:
     plugins: frozenset[str] = frozenset()
     refused: int = 0
     errors: int = 0
+    born: int = 0
 
     @property
     def until_s(self) -> float:
@@ -69,6 +70,7 @@ class SchedulingQueue:
     _ready: dict[Key, Waiting] = field(default_factory=dict)
     _asleep: dict[Key, Waiting] = field(default_factory=dict)
     _order: int = 0
+    _born: int = 0
     _flushed_s: float = 0.0
 
     def _move(self, pod: Waiting, place: Place) -> None:
@@ -86,7 +88,8 @@ class SchedulingQueue:
         """A new pod, ready at once or held by a plugin."""
         self.drop(key)
         plugins = frozenset({held_by} if held_by else ())
-        pod = self.pods[key] = Waiting(key, uid, priority, 0, Place.HELD, now_s, plugins)
+        self._born += 1
+        pod = self.pods[key] = Waiting(key, uid, priority, 0, Place.HELD, now_s, plugins, born=self._born)
         self._move(pod, Place.HELD if held_by else Place.READY)
 
     def drop(self, key: Key) -> None:
@@ -103,6 +106,14 @@ class SchedulingQueue:
             pod = min(backing_off, key=lambda item: (item.until_s, *item.rank), default=None)
         if pod is not None:
             self.drop(pod.key)
+        return pod
+
+    def take(self, key: Key) -> Waiting | None:
+        """A pod out of its turn, wherever it waits; one that is held is left alone."""
+        pod = self.pods.get(key)
+        if pod is None or pod.place is Place.HELD:
+            return None
+        self.drop(key)
         return pod
 
     def refused(self, pod: Waiting, plugins: frozenset[str], now_s: float) -> None:

@@ -11,6 +11,7 @@ from regauge.cluster.scheduling_wakes import (
     Wakes,
     always,
     class_wakes,
+    group_wakes,
     node_wakes,
     own_wakes,
     placed_pod_wakes,
@@ -24,13 +25,15 @@ from regauge.model.kinds import (
     NAMESPACE,
     NODE,
     POD,
+    POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
 )
 from regauge.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from regauge.scheduler import SURROUNDING_KINDS, State, held, is_terminal, pod_claims
+from regauge.model.scheduling import PodGroup
+from regauge.scheduler import SURROUNDING_KINDS, State, group_key, held, is_terminal, pod_claims
 
-WATCHED = (*SURROUNDING_KINDS, NODE, DEVICE_CLASS, RESOURCE_SLICE, DEVICE_TAINT_RULE, RESOURCE_CLAIM, POD)
+WATCHED = (*SURROUNDING_KINDS, NODE, DEVICE_CLASS, RESOURCE_SLICE, DEVICE_TAINT_RULE, POD_GROUP, RESOURCE_CLAIM, POD)
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
@@ -104,6 +107,9 @@ class SchedulerView:
             self._placed(key, old, new)
         else:
             self._waits(key, old, new)
+        group = group_key(new)
+        if old is None and group is not None:
+            self._wake(group_wakes(group))
 
     def _pod_gone(self, key: Key, old: Pod) -> None:
         del self._pods[key]
@@ -174,6 +180,8 @@ class SchedulerView:
                 self.state.around.put(kind, object_)
             if kind == NAMESPACE:
                 self._wake({"InterPodAffinity": always})
+        elif kind == POD_GROUP:
+            self._group_changed(view(object_, PodGroup), gone)
         elif kind == DEVICE_CLASS:
             self._class_changed(view(object_, DeviceClass), gone)
         elif kind == RESOURCE_SLICE:
@@ -188,6 +196,16 @@ class SchedulerView:
             else:
                 self.state.put_taint_rule(view(object_, DeviceTaintRule))
             self._wake({DYNAMIC_RESOURCES: always})
+
+    def _group_changed(self, new: PodGroup, gone: bool) -> None:
+        key = (new.metadata.namespace, new.metadata.name)
+        old = self.state.groups.get(key)
+        if gone:
+            self.state.drop_group(key)
+            return
+        self.state.put_group(new)
+        if old is None or old.metadata.uid != new.metadata.uid:
+            self._wake(group_wakes(key))
 
     def _class_changed(self, new: DeviceClass, gone: bool) -> None:
         old = self.state.devices.find_class(new.metadata.name)

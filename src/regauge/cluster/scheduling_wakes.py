@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from regauge.model.core import Node, Pod
 from regauge.model.resource import DEVICE_CLASS_PREFIX, DeviceClass
-from regauge.scheduler import matches_required_affinity, untolerated
+from regauge.scheduler import group_key, matches_required_affinity, untolerated
 
 Test = Callable[[Pod], bool]
 Wakes = Mapping[str, Test]
@@ -107,3 +107,8 @@ def class_wakes(old: DeviceClass | None, new: DeviceClass) -> Wakes:
         return any(names & item.resources.requests.keys() for item in everyone)
 
     return {DYNAMIC_RESOURCES: always, "NodeResourcesFit": asks}
+
+
+def group_wakes(group: tuple[str, str]) -> Wakes:
+    """A pod group came, or a pod of it: its other pods may be enough now. `group`: namespace and name."""
+    return {"GangScheduling": lambda pod: group_key(pod) == group}

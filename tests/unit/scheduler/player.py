@@ -16,7 +16,7 @@ import yaml
 from regauge.cluster.bootstrap import new_api_server
 from regauge.cluster.claims import ResourceClaimController
 from regauge.cluster.clock import VirtualClock, run_virtual
-from regauge.cluster.controllers import node_controllers, workload_controllers
+from regauge.cluster.controllers import alpha_controllers, node_controllers, workload_controllers
 from regauge.cluster.queue import ControllerRunner
 from regauge.cluster.scheduling import SchedulingLoop
 from regauge.features import rules
@@ -60,7 +60,16 @@ SERVED = (
     k.DAEMON_SET,
     k.RESOURCE_QUOTA,
     k.POD_DISRUPTION_BUDGET,
+    k.WORKLOAD,
+    k.POD_GROUP,
+    k.RESOURCE_POOL_STATUS_REQUEST,
 )
+NEEDED_GATES = {
+    k.DEVICE_TAINT_RULE: "DRADeviceTaintRules",
+    k.WORKLOAD: "GenericWorkload",
+    k.POD_GROUP: "GenericWorkload",
+    k.RESOURCE_POOL_STATUS_REQUEST: "DRAResourcePoolStatus",
+}
 STORY_KINDS = {"Pod", "ResourceClaim", "ResourceClaimTemplate"}
 RULES = rules("1.36", GATES)
 
@@ -112,6 +121,7 @@ class Programs:
                 ResourceClaimController(claims, self.rules, status_api=status_api),
                 *workload_controllers(manager),
                 *node_controllers(manager, self.rules, grace_s),
+                *alpha_controllers(manager, self.rules),
             ]
         for controller in controllers:
             runner = ControllerRunner(self.api, controller)
@@ -159,8 +169,8 @@ class Player:
     async def play(self) -> dict[str, Any]:
         for object_ in self.scenario.get("setup", []):
             self._create(object_)
-        self.programs.start("kcm")
         self.programs.start("sched")
+        self.programs.start("kcm")
         await self._settle(0.4, 4)
         begin = len(self.api.state.story)
         for step in self.scenario["steps"]:
@@ -215,7 +225,10 @@ class Player:
         kind = find_kind(api_version, name)
         if kind not in SERVED:
             raise NotServed(f"kind {name}")
-        if kind == k.DEVICE_TAINT_RULE and not self.programs.rules.on("DRADeviceTaintRules"):
+        if "alpha" in api_version and name not in self.programs.rules.api.get(api_version, ()):
+            self.answers.append({"code": 404, "message": f"kind {name} of {api_version} is not served"})
+            return None
+        if kind in NEEDED_GATES and not self.programs.rules.on(NEEDED_GATES[kind]):
             self.answers.append({"code": 404, "message": f"kind {name} of {api_version} is not served"})
             return None
         return kind

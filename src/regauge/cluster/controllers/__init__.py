@@ -1,5 +1,5 @@
-"""The control loops of a cluster, one file each. All of them, ready to run: `workload_controllers`
-and `node_controllers`."""
+"""The control loops of a cluster, one file each. All of them, ready to run: `workload_controllers`, `node_controllers`
+and `alpha_controllers`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from regauge.cluster.controllers.namespaces import NamespaceController
 from regauge.cluster.controllers.node_lifecycle import GRACE_S, NodeLifecycle
 from regauge.cluster.controllers.node_taints import NodeTaintEviction
 from regauge.cluster.controllers.pod_garbage import PodGarbageCollector
+from regauge.cluster.controllers.pod_groups import PodGroupClaims, PodGroupProtection
+from regauge.cluster.controllers.pool_status import PoolStatusController
 from regauge.cluster.controllers.quotas import QuotaController
 from regauge.cluster.controllers.replicasets import ReplicaSetController
 from regauge.cluster.controllers.statefulsets import StatefulSetController
@@ -24,7 +26,9 @@ from regauge.cluster.port import Controller
 from regauge.cluster.serving import served_kinds
 from regauge.model import Rules
 
-__all__ = ["GRACE_S", "node_controllers", "workload_controllers"]
+__all__ = ["GRACE_S", "alpha_controllers", "node_controllers", "workload_controllers"]
+
+_CLAIM_STATUS_WRITER = "ResourceClaimController"
 
 _MAKERS: dict[str, Callable[[Api, Clock], Controller]] = {
     DeploymentController.name: DeploymentController,
@@ -61,4 +65,18 @@ def node_controllers(api: Api, rules: Rules, grace_s: float = GRACE_S) -> tuple[
         events = api.as_actor(api.actor, DeviceTaintEviction.name)
         extended = "eviction-skips-extended-resources" not in rules.quirks
         found.append(DeviceTaintEviction(events, api.as_actor(DeviceTaintEviction.name), clock, extended))
+    return tuple(found)
+
+
+def alpha_controllers(api: Api, rules: Rules) -> tuple[Controller, ...]:
+    """The controllers of features that these rules may not have: pod groups with their claims, status of device pools."""
+    found: list[Controller] = []
+    if rules.on("GenericWorkload"):
+        found.append(PodGroupProtection(api))
+    if rules.on("DRAWorkloadResourceClaims"):
+        found.append(
+            PodGroupClaims(api.as_actor(api.actor, "resource_claim"), api.as_actor(_CLAIM_STATUS_WRITER), rules)
+        )
+    if rules.on("DRAResourcePoolStatus"):
+        found.append(PoolStatusController(api, api.state.clock))
     return tuple(found)
