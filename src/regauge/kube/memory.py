@@ -37,6 +37,8 @@ class ApiPort(Protocol):
 
     def create(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object: ...
 
+    def try_create(self, kind: Kind, object_: Object, namespace: str = "") -> Object: ...
+
     def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object: ...
 
     def patch(
@@ -116,6 +118,10 @@ class MemoryClient:
     async def create(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         await asyncio.sleep(0)
         return _copy(self._api.create(kind, object_, namespace, subresource=subresource))
+
+    async def try_create(self, kind: Kind, object_: Object, namespace: str = "") -> Object:
+        await asyncio.sleep(0)
+        return _copy(self._api.try_create(kind, object_, namespace))
 
     async def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         await asyncio.sleep(0)

@@ -110,6 +110,9 @@ class KubeClient(Protocol):
 
     async def create(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object: ...
 
+    async def try_create(self, kind: Kind, object_: Object, namespace: str = "") -> Object:
+        """What `create` would answer; nothing is written (a server-side dry run)."""
+
     async def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object: ...
 
     async def patch(

@@ -1,4 +1,7 @@
-"""The move: who asks for accelerators, what each would need to move, and one workload between limits and claim. Pure."""
+"""The move: who asks for accelerators, what each would need to move, manifests between limits and claims, the plan. Pure.
+
+What acts on a cluster is `migrate.rollout`, imported by name.
+"""
 
 from regauge.migrate.assessment import Assessment, AssessRow, ServingPool, assess
 from regauge.migrate.conversion import Conversion, Converted, ConvertOptions, Fate
@@ -11,6 +14,24 @@ from regauge.migrate.ground import Ground, ground_of
 from regauge.migrate.growth import Growth
 from regauge.migrate.matching import device_matcher
 from regauge.migrate.move import CLAIM_ENTRY, Moved, to_claim, to_limits
+from regauge.migrate.plan_devices import expected_devices
+from regauge.migrate.plan_gates import Sight, devices_of, find_workload, ready_pods
+from regauge.migrate.plan_ground import PlanOptions
+from regauge.migrate.planning import cleaned, plan
+from regauge.migrate.plans import (
+    STACK_LABEL,
+    Move,
+    OnFailure,
+    Phase,
+    Plan,
+    PlanStep,
+    Reference,
+    Switch,
+    digest_of,
+    read_plan,
+    reference_of,
+    write_plan,
+)
 from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Published, Serving, VendorDriver, find_serving, vendor_drivers
 from regauge.migrate.sites import TEMPLATE_PATHS, TemplatePath, parse_path
@@ -22,6 +43,7 @@ from regauge.migrate.workloads import Ask, AskStack, Workload, find_workloads, t
 __all__ = [
     "CLAIM_ENTRY",
     "NEEDS",
+    "STACK_LABEL",
     "TEMPLATE_PATHS",
     "Ask",
     "AskStack",
@@ -38,34 +60,52 @@ __all__ = [
     "Ground",
     "Growth",
     "Judgement",
+    "Move",
     "Moved",
+    "OnFailure",
+    "Phase",
+    "Plan",
+    "PlanOptions",
+    "PlanStep",
     "Published",
+    "Reference",
     "Rendered",
     "Replacement",
     "Rewritten",
     "Serving",
     "ServingPool",
+    "Sight",
+    "Switch",
     "TemplatePath",
     "Trigger",
     "VendorDriver",
     "Verdict",
     "Workload",
     "assess",
+    "cleaned",
     "convert",
     "decide",
     "device_matcher",
+    "devices_of",
+    "digest_of",
     "dump",
+    "expected_devices",
     "find_dependents",
     "find_drift",
     "find_serving",
+    "find_workload",
     "find_workloads",
     "ground_of",
     "is_flavor",
     "join",
     "parse_path",
+    "plan",
     "pool_of",
     "pools_of",
     "read_flavors",
+    "read_plan",
+    "ready_pods",
+    "reference_of",
     "render",
     "rewrite",
     "template_of",
@@ -74,4 +114,5 @@ __all__ = [
     "trigger_rules",
     "vendor_drivers",
     "verdict_rules",
+    "write_plan",
 ]

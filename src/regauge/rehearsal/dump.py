@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from regauge.base import InputError, Where
 from regauge.cluster.kubelet import KubeletOptions
@@ -22,7 +22,7 @@ from regauge.rehearsal.ownership import inventory_of, snapshot_of
 from regauge.rehearsal.report import Comparison, PodRow, Recorder
 from regauge.rehearsal.stand_ins import StandInDriver, StandInPlugin
 from regauge.rehearsal.watching import until
-from regauge.rehearsal.world import TIMINGS
+from regauge.rehearsal.world import TIMINGS, NodeFacts
 from regauge.scheduler import Refusal, SchedulerError, check_node
 
 PLUGINS_WITHIN_S = 30.0
@@ -42,19 +42,39 @@ class DumpOutcome:
     notes: tuple[str, ...]
 
 
-async def rehearse_dump(world: NodeWorld, snapshot: Snapshot, rules: Rules, recorder: Recorder) -> DumpOutcome:
-    """Run all steps. A pod that is placed otherwise fails its step and is told with the reason; the run goes on."""
+@dataclass(frozen=True, slots=True)
+class MorePlugins:
+    """What a node gets beside what its dump shows: plugins that are off at first, and what is known of its devices."""
+
+    plugins: Mapping[str, Plugin] = field(default_factory=dict)
+    facts: NodeFacts = field(default_factory=NodeFacts)
+
+
+async def set_up_dump(
+    world: NodeWorld,
+    snapshot: Snapshot,
+    rules: Rules,
+    recorder: Recorder,
+    more: Mapping[str, MorePlugins] | None = None,
+) -> DumpOutcome:
+    """The dump as it was, placed and compared; the world goes on. `more` is by node."""
     plan = plan_dump(snapshot)
     run = _DumpRun(world, snapshot, plan, recorder, _workload_titles(snapshot))
-    await run.set_up(rules)
+    await run.set_up(rules, more or {})
     await run.place()
     await run.check_held()
+    return DumpOutcome(tuple(run.rows), (), plan.notes)
+
+
+async def rehearse_dump(world: NodeWorld, snapshot: Snapshot, rules: Rules, recorder: Recorder) -> DumpOutcome:
+    """Run all steps. A pod that is placed otherwise fails its step and is told with the reason; the run goes on."""
+    stands = await set_up_dump(world, snapshot, rules, recorder)
     moves, unmoved = choose_moves(snapshot, rules)
     comparisons = []
     for move in moves:
         compared = await move_workload(world, recorder, move)
         comparisons.extend([compared] if compared else [])
-    return DumpOutcome(tuple(run.rows), tuple(comparisons), (*plan.notes, *unmoved))
+    return DumpOutcome(stands.pods, tuple(comparisons), (*stands.notes, *unmoved))
 
 
 def _workload_titles(snapshot: Snapshot) -> Mapping[str, tuple[str, str]]:
@@ -85,12 +105,15 @@ class _DumpRun:
         self.titles = titles
         self.rows: list[PodRow] = []
 
-    async def set_up(self, rules: Rules) -> None:
+    async def set_up(self, rules: Rules, more: Mapping[str, MorePlugins]) -> None:
         step = self.recorder.begin("setup", f"{len(self.plan.nodes)} nodes stand with the devices that the dump shows")
         for node in self.plan.nodes:
             self._put(NODE, node.object)
             options = KubeletOptions(rules=rules, capacity=node.capacity, timings=TIMINGS)
-            await self.world.add_node(NodePlan(node.name, options, _plugins(node)))
+            own = more.get(node.name, MorePlugins())
+            plugins = {**own.plugins, **_plugins(node)}
+            off = frozenset(own.plugins) - frozenset(_plugins(node))
+            await self.world.add_node(NodePlan(node.name, options, plugins, own.facts, off))
         wanted = {
             (node.name, plugin.resource_name): plugin.healthy for node in self.plan.nodes for plugin in node.plugins
         }

@@ -114,12 +114,16 @@ Plugin = Callable[[PluginNet, Place], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node to be: what its kubelet is told, what runs beside it, what is known of its devices."""
+    """One node to be: what its kubelet is told, what runs beside it, what is known of its devices.
+
+    `off` are plugins that do not run before they are switched on.
+    """
 
     name: str
     options: KubeletOptions
     plugins: Mapping[str, Plugin]
     facts: NodeFacts = field(default_factory=NodeFacts)
+    off: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -146,6 +150,7 @@ class RehearsedNode:
         self.powered = True
         self.boots = 1
         self.running: dict[str, _Running] = {}
+        self.off = set(plan.off)
         self._chores: set[asyncio.Task[None]] = set()
 
     def make_directories(self) -> None:
@@ -210,7 +215,7 @@ class RehearsedNode:
     # -- plugins
 
     def start_plugin(self, plugin: str) -> None:
-        if not self.powered or plugin in self.running:
+        if not self.powered or plugin in self.running or plugin in self.off:
             return
         process = self._process(plugin)
         world = self.world
@@ -246,6 +251,19 @@ class RehearsedNode:
         await self.world.clock.sleep(away_s)
         if self.boots == boots:
             self.start_plugin(plugin)
+
+    def switch_plugin(self, plugin: str, on: bool) -> None:
+        """A plugin that is on runs, also after the node was away; one that is off does not."""
+        if on:
+            self.off.discard(plugin)
+            self.start_plugin(plugin)
+        else:
+            self.off.add(plugin)
+            self.kill_plugin(plugin, None)
+
+    def replace_plugin(self, plugin: str, by: Plugin) -> None:
+        """Another program in the place of a plugin; it runs from the next start on."""
+        self.plan = replace(self.plan, plugins={**self.plan.plugins, plugin: by})
 
     # -- the machine
 

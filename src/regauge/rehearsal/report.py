@@ -75,6 +75,16 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Attribution:
+    """How many devices a workload has to its name: before the plan, after it, and after the way back."""
+
+    workload: str
+    before: int
+    after: int
+    returned: int
+
+
+@dataclass(frozen=True, slots=True)
 class PodRow:
     """One pod of a dump: where the dump has it, where the rehearsal put it, and why they differ if they do."""
 
@@ -100,6 +110,7 @@ class Report:
     ownership: tuple[Ownership, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     pods: tuple[PodRow, ...] = ()
+    attribution: tuple[Attribution, ...] = ()
     states: Mapping[str, list[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -7,16 +7,17 @@ these answer as a well-behaved driver would: every allocation gets a CDI device 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from regauge.base import Files
+from regauge.base import Files, TransientError
 from regauge.cdi import ContainerEdits, Device, Spec, spec_name
 from regauge.cdi.directory import SpecDirectories
 from regauge.kube import ApiError, KubeClient
-from regauge.model import view
-from regauge.model.kinds import RESOURCE_CLAIM
+from regauge.model import Object, view
+from regauge.model.kinds import RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.model.resource import DeviceRequestAllocationResult, ResourceClaim
 from regauge.pluginapi import (
     DEVICE_PLUGIN_VERSION,
@@ -41,6 +42,7 @@ from regauge.pluginapi import (
 
 CLAIM_CLASS = "claim"
 DEVICES_VARIABLE = "REGAUGE_DEVICES"
+REPUBLISH_S = 10.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -93,10 +95,16 @@ class StandInPlugin:
 
 
 class StandInDriver:
-    """A DRA driver on one node: prepares any claim that was allocated to it, by a CDI spec of the claim's own."""
+    """A DRA driver on one node: prepares any claim that was allocated to it, by a CDI spec of the claim's own.
 
-    def __init__(self, driver: str, kube: KubeClient, files: Files, cdi_dir: str) -> None:
+    `publishes` is the slice of the node that it keeps while it runs; None where the slices come from elsewhere.
+    """
+
+    def __init__(
+        self, driver: str, kube: KubeClient, files: Files, cdi_dir: str, publishes: Object | None = None
+    ) -> None:
         self._driver = driver
+        self._publishes = publishes
         self._kube = kube
         self._specs = SpecDirectories(files, (cdi_dir,))
         self._endpoint = ""
@@ -108,10 +116,18 @@ class StandInDriver:
         registry = f"{kubelet_dir}/plugins_registry/{self._driver}-reg.sock"
         registered = await net.serve(registry, Services(plugin_registration=self))
         try:
+            while self._publishes is not None:
+                await self._publish(self._publishes)
+                await asyncio.sleep(REPUBLISH_S)
             await asyncio.Event().wait()
         finally:
             await registered.stop()
             await served.stop()
+
+    async def _publish(self, slice_: Object) -> None:
+        """The slice is there: a kubelet that starts removes it, a driver that lives puts it back."""
+        with contextlib.suppress(ApiError, TransientError):
+            await self._kube.create(RESOURCE_SLICE, slice_)
 
     async def get_info(self) -> PluginInfo:
         return PluginInfo(DRA_PLUGIN_TYPE, self._driver, self._endpoint, (DRA_V1, DRA_V1BETA1))
