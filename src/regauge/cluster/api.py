@@ -139,6 +139,11 @@ class Api:
         self._done(self._call("create", kind, key[1], named), None, stored)
         return stored
 
+    def try_create(self, kind: Kind, object_: Object, namespace: str = "") -> Object:
+        """What `create` would answer; nothing is written."""
+        plain = Api(self._state, self._actor, self._component, manager=self._manager, dry_run=True)
+        return plain.create(kind, object_, namespace)
+
     def _named(self, kind: Kind, object_: Object) -> Object:
         """With the metadata that the server fills in, as the kind's strategy stores it."""
         metadata = dict(object_["metadata"])
