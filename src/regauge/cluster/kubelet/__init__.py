@@ -14,7 +14,8 @@ Held against recordings of the kubelet of 1.36. It differs on purpose in these p
 - A kubelet that reads a claim just bound is never refused by the node authorizer, as upstream sometimes is under load.
 
 Not there: probes (a running container is ready), lifecycle hooks, volumes, ephemeral containers, static pods, resize, CPU and
-memory managers, topology manager, admission by CPU, memory and node affinity (the scheduler looks at these).
+memory managers (so that they give the topology manager no hints), admission by CPU, memory and node affinity (the scheduler
+looks at these).
 """
 
 from regauge.cluster.kubelet.checkpoints import (
@@ -28,6 +29,7 @@ from regauge.cluster.kubelet.kubelet import Kubelet
 from regauge.cluster.kubelet.options import KubeletOptions, Timings
 from regauge.cluster.kubelet.pod_feed import PodFeed
 from regauge.cluster.kubelet.pod_plan import PodEvent, PodState
+from regauge.cluster.kubelet.topology import Topology
 
 __all__ = [
     "DEVICE_CHECKPOINT_NAME",
@@ -39,6 +41,7 @@ __all__ = [
     "PodFeed",
     "PodState",
     "Timings",
+    "Topology",
     "decode_device_checkpoint",
     "decode_dra_checkpoint",
 ]

@@ -21,6 +21,8 @@ from regauge.cluster.kubelet.checkpoints import (
 )
 from regauge.cluster.kubelet.devices import Ask, Chosen, DeviceTable, Need, NoNeed, Refusal, run_options
 from regauge.cluster.kubelet.options import KubeletOptions
+from regauge.cluster.kubelet.topology import CONTAINER, POD, Affinity, Hints
+from regauge.cluster.kubelet.topology import REFUSED as TOPOLOGY_REFUSED
 from regauge.cluster.kubelet.work import Work, deadline
 from regauge.model import Quantity
 from regauge.model.core import Container, Pod
@@ -47,6 +49,10 @@ _DIAL_AGAIN_S = 0.25
 
 class AdmissionRefused(Exception):
     """A pod cannot have its devices. The text is upstream's."""
+
+
+class NotAligned(AdmissionRefused):
+    """The resources of a pod cannot come from NUMA nodes that the policy allows."""
 
 
 class PreStartFailed(Exception):
@@ -141,8 +147,15 @@ class DeviceManager:
         Raises `AdmissionRefused`; what the pod got until then is freed with it.
         """
         reusable: dict[str, set[str]] = {}
+        topology = self.options.topology
+        if topology.aligns and active is not None:
+            self.table.keep_only(active)
+        whole = self._aligned(pod, None, reusable) if topology.aligns and topology.scope == POD else None
         for container in (*pod.spec.init_containers, *pod.spec.containers):
-            await self._admit_container(pod, container, active, container.name in running, reusable)
+            affinity = whole
+            if topology.aligns and topology.scope == CONTAINER:
+                affinity = self._aligned(pod, container, reusable)
+            await self._admit_container(pod, container, active, container.name in running, reusable, affinity)
             held = {entry.resource: entry.ids for entry in self.table.held(pod.metadata.uid, container.name)}
             ends = container in pod.spec.init_containers and container.restart_policy != "Always"
             for resource, ids in held.items():
@@ -150,6 +163,26 @@ class DeviceManager:
                 pool |= ids
                 if not ends:
                     pool -= ids
+
+    def _aligned(self, pod: Pod, container: Container | None, reusable: dict[str, set[str]]) -> Affinity | None:
+        """The NUMA nodes for a container, or with None for the whole pod. Raises `NotAligned`."""
+        asked = _limits(container) if container is not None else pod_limits(pod)
+        name = container.name if container is not None else ""
+        nodes = self.options.topology.nodes
+        wishes: list[Hints] = []
+        for resource, count in asked:
+            if not self.table.serves(resource):
+                continue
+            held: set[str] = set()
+            for (uid, holder, held_resource), entry in self.table.entries.items():
+                if (uid, held_resource) == (pod.metadata.uid, resource) and name in ("", holder):
+                    held |= entry.ids
+            again = reusable.get(resource, ()) if container is not None else ()
+            wishes.append(self.table.hints(Need(pod.metadata.uid, name, resource, count, again), held, nodes))
+        best, admitted = self.options.topology.merge(wishes)
+        if not admitted:
+            raise NotAligned(TOPOLOGY_REFUSED)
+        return best.nodes
 
     async def before_start(self, pod: Pod, container: Container) -> ContainerAllocateResponse:
         """Call PreStartContainer where a plugin wants it; what the container's devices bring. Raises `PreStartFailed`."""
@@ -267,7 +300,13 @@ class DeviceManager:
             await client.channel.close()
 
     async def _admit_container(
-        self, pod: Pod, container: Container, active: Collection[str] | None, runs: bool, reusable: dict[str, set[str]]
+        self,
+        pod: Pod,
+        container: Container,
+        active: Collection[str] | None,
+        runs: bool,
+        reusable: dict[str, set[str]],
+        affinity: Affinity | None = None,
     ) -> None:
         cleaned = changed = False
         for resource, count in _limits(container):
@@ -276,7 +315,7 @@ class DeviceManager:
             if not cleaned and active is not None:
                 self.table.keep_only(active)
                 cleaned = True
-            need = Need(pod.metadata.uid, container.name, resource, count, reusable.get(resource, ()))
+            need = Need(pod.metadata.uid, container.name, resource, count, reusable.get(resource, ()), affinity)
             ids = await self._choose(need, runs)
             if ids:
                 await self._allocate(need, ids)
@@ -358,6 +397,22 @@ def _limits(container: Container) -> list[tuple[str, int]]:
     ]
 
 
+def pod_limits(pod: Pod) -> list[tuple[str, int]]:
+    """The counted resources of a whole pod: its containers together, or the most that runs while it is set up."""
+    running: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for container in pod.spec.init_containers:
+        sidecar = container.restart_policy == "Always"
+        for name, count in _limits(container):
+            most[name] = max(most.get(name, 0), running.get(name, 0) + count)
+            if sidecar:
+                running[name] = running.get(name, 0) + count
+    for container in pod.spec.containers:
+        for name, count in _limits(container):
+            running[name] = running.get(name, 0) + count
+    return [(name, max(running.get(name, 0), most.get(name, 0))) for name in {**most, **running}]
+
+
 def _served_by_dra(pod: Pod, container: str, resource: str) -> bool:
     status = pod.status.extended_resource_claim_status
     return status is not None and any(
@@ -365,4 +420,4 @@ def _served_by_dra(pod: Pod, container: str, resource: str) -> bool:
     )
 
 
-__all__ = ["AdmissionRefused", "DeviceManager", "PreStartFailed", "is_extended_resource"]
+__all__ = ["AdmissionRefused", "DeviceManager", "NotAligned", "PreStartFailed", "is_extended_resource"]

@@ -12,6 +12,7 @@ from enum import Enum
 
 from regauge.base import Machine, Table
 from regauge.cluster.kubelet.checkpoints import WITHOUT_NUMA, DeviceCheckpoint, DeviceEntry, device_entry
+from regauge.cluster.kubelet.topology import Affinity, Hints, device_hints
 from regauge.pluginapi import HEALTHY, ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Mount, PluginDevice
 
 
@@ -77,7 +78,9 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The plugin is to be asked for its preference; then `choose_preferred`. `taken` were given before."""
+    """The plugin is to be asked for its preference; then `choose_preferred`. `taken` were given before, `rest` is what may
+    be given whatever it answers, in this order.
+    """
 
     pod_uid: str
     container: str
@@ -85,6 +88,7 @@ class Ask:
     available: tuple[str, ...]
     taken: tuple[str, ...]
     size: int
+    rest: tuple[str, ...] = ()
 
 
 Choice = NoNeed | Refusal | Chosen | Ask
@@ -92,13 +96,16 @@ Choice = NoNeed | Refusal | Chosen | Ask
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One container's wish for one resource. `reusable` are devices of init containers of the pod that ended before."""
+    """One container's wish for one resource. `reusable` are devices of init containers of the pod that ended before,
+    `affinity` the NUMA nodes that the topology manager chose for the container.
+    """
 
     pod_uid: str
     container: str
     resource: str
     count: int
     reusable: Collection[str] = ()
+    affinity: Affinity | None = None
 
 
 @dataclass(slots=True)
@@ -216,14 +223,52 @@ class DeviceTable:
                 f"requested number of devices unavailable for {need.resource}."
                 f" Requested: {missing}, Available: {len(available)}"
             )
+        aligned, others = self._by_affinity(need, available)
+        if missing < len(aligned):
+            return self._ask_or_take(need, taken, aligned, aligned)
+        taken += self._take(need.resource, aligned, taken, missing)
+        if len(taken) == need.count:
+            return Chosen(taken)
+        return self._ask_or_take(need, taken, available, others)
+
+    def _ask_or_take(
+        self, need: Need, taken: tuple[str, ...], available: tuple[str, ...], rest: tuple[str, ...]
+    ) -> Choice:
+        """Give the plugin a say in what else is taken, or take the rest in its order."""
         if self.endpoints[need.resource].options.get_preferred_allocation_available:
-            return Ask(need.pod_uid, need.container, need.resource, (*available, *taken), taken, need.count)
-        return Chosen((*taken, *self._take(need.resource, available, taken, missing)))
+            offered = (*available, *(id_ for id_ in taken if id_ not in available))
+            return Ask(need.pod_uid, need.container, need.resource, offered, taken, need.count, rest)
+        return Chosen((*taken, *self._take(need.resource, rest, taken, need.count - len(taken))))
+
+    def _by_affinity(self, need: Need, available: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The devices on the chosen NUMA nodes, and the others: first those on other nodes, then those without any."""
+        places = self._places(need.resource)
+        if need.affinity is None or not any(places.values()):
+            return (), available
+        aligned = tuple(id_ for id_ in available if places[id_] & need.affinity)
+        elsewhere = tuple(id_ for id_ in available if places[id_] and not places[id_] & need.affinity)
+        return aligned, (*elsewhere, *(id_ for id_ in available if not places[id_]))
+
+    def _places(self, resource: str) -> dict[str, Affinity]:
+        return {id_: frozenset(device.numa_nodes) for id_, device in self.devices.get(resource, {}).items()}
+
+    def hints(self, need: Need, held: Collection[str], nodes: Collection[int]) -> Hints:
+        """From which NUMA nodes a resource can come, for a container or a whole pod that holds `held` of it already."""
+        places = self._places(need.resource)
+        if not any(places.values()):
+            return None
+        if held:
+            return device_hints(places, held, (), need.count, nodes) if len(held) == need.count else []
+        used = self.allocated.get(need.resource, set())
+        free = [id_ for id_ in self.healthy.get(need.resource, {}) if id_ not in used]
+        if len({*free, *need.reusable}) < need.count:
+            return []
+        return device_hints(places, free, need.reusable, need.count, nodes)
 
     def choose_preferred(self, ask: Ask, preferred: Sequence[str]) -> Chosen | Refusal:
         """The choice after the plugin was asked: its preference as far as it is free and not too much, then any."""
         used = self.allocated.setdefault(ask.resource, set())
-        free = [id_ for id_ in self.healthy.get(ask.resource, {}) if id_ not in used]
+        free = [id_ for id_ in ask.rest if id_ not in used and id_ in self.healthy.get(ask.resource, {})]
         missing = ask.size - len(ask.taken)
         wished = [id_ for id_ in dict.fromkeys(preferred) if id_ in free]
         ids = self._take(ask.resource, [*wished, *free], ask.taken, missing)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from regauge.base import Clock, Files, InputError
-from regauge.cluster.kubelet.device_manager import AdmissionRefused, DeviceManager
+from regauge.cluster.kubelet.device_manager import AdmissionRefused, DeviceManager, NotAligned
 from regauge.cluster.kubelet.dra_manager import DRAManager
 from regauge.cluster.kubelet.dra_plugins import DRAPlugins
 from regauge.cluster.kubelet.node import NodeParts
@@ -25,6 +25,7 @@ from regauge.cluster.kubelet.pod_plan import PodEvent
 from regauge.cluster.kubelet.pod_resources import PodResourcesServer
 from regauge.cluster.kubelet.pod_status import rejected_status
 from regauge.cluster.kubelet.pod_worker import PodWorker
+from regauge.cluster.kubelet.topology import REFUSED_REASON
 from regauge.cluster.kubelet.work import Work
 from regauge.cluster.port import ClusterApi
 from regauge.cluster.runtimes import ContainerState, Runtime
@@ -192,6 +193,9 @@ class Kubelet:
         found_running: Collection[str] = () if self._known_all else running
         try:
             await self.devices.admit(worker.pod, active, found_running)
+        except NotAligned as refused:
+            await self._reject(worker, REFUSED_REASON, str(refused))
+            return
         except AdmissionRefused as refused:
             message = f"Allocate failed due to {refused}, which is unexpected"
             await self._reject(worker, "UnexpectedAdmissionError", message)

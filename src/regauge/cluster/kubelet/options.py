@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from regauge.cluster.kubelet.topology import Topology
 from regauge.model import Rules
 
 
@@ -51,6 +52,7 @@ class KubeletOptions:
     labels: Mapping[str, str] = field(default_factory=dict)
     kubelet_version: str = "v1.36.3"
     boot_id: str = ""
+    topology: Topology = field(default_factory=Topology)
     timings: Timings = Timings()
     say: Callable[[str], None] = _nothing
 

@@ -13,7 +13,7 @@ from regauge.cdi import HostDevice, RecordedHost
 from regauge.cluster.api import Api
 from regauge.cluster.bootstrap import new_api_server
 from regauge.cluster.clock import VirtualClock, run_virtual
-from regauge.cluster.kubelet import Kubelet, KubeletOptions, Timings
+from regauge.cluster.kubelet import Kubelet, KubeletOptions, Timings, Topology
 from regauge.cluster.runtimes.virtual import VirtualRuntime
 from regauge.features import rules
 from regauge.kube import WatchEvent
@@ -51,6 +51,7 @@ class World:
     clock: VirtualClock
     minor: str = "1.36"
     timings: Timings = field(default_factory=Timings)
+    topology: Topology = field(default_factory=Topology)
     calls: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
@@ -71,7 +72,11 @@ class World:
 
     def new_kubelet(self) -> Kubelet:
         options = KubeletOptions(
-            rules=rules(self.minor, {}), directory=ROOT, timings=self.timings, say=self.said.append
+            rules=rules(self.minor, {}),
+            directory=ROOT,
+            topology=self.topology,
+            timings=self.timings,
+            say=self.said.append,
         )
         self.node_net = self.net.process("kubelet")
         return Kubelet(
@@ -419,13 +424,17 @@ class FakeDriver:
 
 
 def simulate(
-    scenario: Callable[[World], Coroutine[Any, Any, None]], *, timings: Timings | None = None, minor: str = "1.36"
+    scenario: Callable[[World], Coroutine[Any, Any, None]],
+    *,
+    timings: Timings | None = None,
+    minor: str = "1.36",
+    topology: Topology | None = None,
 ) -> World:
     """Run a scenario on a started node in virtual time."""
     worlds: list[World] = []
 
     async def main(clock: VirtualClock) -> None:
-        world = World(clock, minor, timings or Timings(node_status_s=5.0))
+        world = World(clock, minor, timings or Timings(node_status_s=5.0), topology or Topology())
         worlds.append(world)
         await world.kubelet.start()
         await clock.sleep(1)
