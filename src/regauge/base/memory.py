@@ -45,3 +45,7 @@ class MemoryFiles:
         parts = path.strip("/").split("/")
         for end in range(1, len(parts) + 1):
             self.directories.add("/" + "/".join(parts[:end]))
+
+    def remove_directory(self, path: str) -> None:
+        if path in self.directories and not self.names(path):
+            self.directories.discard(path)

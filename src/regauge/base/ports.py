@@ -62,3 +62,6 @@ class Files(Protocol):
 
     def make_directory(self, path: str, mode: int = 0o755) -> None:
         """Make a directory and its parents; one that exists is fine."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory that is empty; one that is not, or is not there, is left as it is."""

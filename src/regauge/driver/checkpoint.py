@@ -12,7 +12,7 @@ more fields keeps files readable for this one, and this one's for an earlier. Ru
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -39,6 +39,7 @@ class HeldDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     device: str
     pool: str
     requests: tuple[str, ...] = ()
+    subrequests: tuple[str, ...] = ()  # with the request's name before the slash, where one of several was chosen
     share_id: str | None = None
     admin: bool = False
     identity: tuple[str, ...] = ()
@@ -46,15 +47,22 @@ class HeldDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     consumed: dict[str, str] = {}
     config: tuple[dict[str, Any], ...] = ()
 
+    def with_ids(self, ids: Iterable[str]) -> HeldDevice:
+        """With more CDI names."""
+        return msgspec.structs.replace(self, cdi_ids=(*self.cdi_ids, *ids))
+
 
 class PreparedClaim(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A claim that was, or is being, prepared."""
+    """A claim that was, or is being, prepared. `pod_claim` is what its Pod calls it, if it was made from a template;
+    `metadata` whether device metadata is written for it."""
 
     uid: str
     namespace: str
     name: str
     state: ClaimState
     devices: tuple[HeldDevice, ...] = ()
+    pod_claim: str = ""
+    metadata: bool = False
 
     @property
     def title(self) -> str:

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 from regauge.base import Clock, RegaugeError
 from regauge.driver.checkpoint import ClaimState, HeldDevice, PreparedClaim
-from regauge.driver.dra import Claims, configs_of, use_of
+from regauge.driver.dra import Claims
 from regauge.driver.fleet import Fleet
-from regauge.driver.kinds import DeviceKind, Report, Reports
+from regauge.driver.kinds import Report
 from regauge.driver.notices import Notice, Tell
-from regauge.driver.reports import READY, Entry, Said, check_report, with_entries
+from regauge.driver.reports import READY, Entry, Said, with_entries
 from regauge.driver.server import Server
 from regauge.driver.signals import Signal, wait_at_most
 from regauge.kube import Conflict, KubeClient, NotFound
@@ -90,17 +90,13 @@ class StatusWriter:
 class ClaimStatus:
     """Tells in the status of prepared claims how their devices are."""
 
-    def __init__(
-        self, fleet: Fleet, kind: DeviceKind, claims: Claims, writer: StatusWriter, clock: Clock, tell: Tell
-    ) -> None:
+    def __init__(self, fleet: Fleet, claims: Claims, writer: StatusWriter, clock: Clock, tell: Tell) -> None:
         self._fleet = fleet
-        self._kind = kind
         self._claims = claims
         self._writer = writer
         self._clock = clock
         self._tell = tell
         self._written: dict[str, tuple[Entry, ...]] = {}
-        self._trouble: dict[str, str] = {}
         self._touched = Signal()
 
     async def run(self) -> None:
@@ -129,11 +125,21 @@ class ClaimStatus:
             entries = await self._entries(claim)
             if entries == self._written.get(uid):
                 continue
+            if claim.metadata:
+                done = await self._update_metadata(uid, entries) and done
             if await self._writer.write(claim.name, claim.namespace, uid, entries):
                 self._written[uid] = entries
             else:
                 done = False
         return done
+
+    async def _update_metadata(self, uid: str, entries: tuple[Entry, ...]) -> bool:
+        try:
+            await self._claims.update_metadata(uid, [entry.report for entry in entries])
+        except OSError as error:
+            self._tell(Notice("metadata-not-written", str(error), "error", uid))
+            return False
+        return True
 
     async def _entries(self, claim: PreparedClaim) -> tuple[Entry, ...]:
         return tuple(
@@ -143,6 +149,10 @@ class ClaimStatus:
             ]
         )
 
+    async def _report(self, claim: PreparedClaim, held: HeldDevice) -> Report | None:
+        device = self._fleet.description.device(held.device)
+        return None if device is None else await self._claims.report(claim, held, device)
+
     def _ready(self, held: HeldDevice) -> Said:
         condition = self._fleet.condition(held.device)
         if self._fleet.description.device(held.device) is None:
@@ -150,21 +160,6 @@ class ClaimStatus:
         if condition.healthy:
             return Said(READY, True, "Prepared", "the device is ready")
         return Said(READY, False, "Unhealthy", condition.message)
-
-    async def _report(self, claim: PreparedClaim, held: HeldDevice) -> Report | None:
-        device = self._fleet.description.device(held.device)
-        if device is None or not isinstance(self._kind, Reports):
-            return None
-        try:
-            report = await self._kind.report(device, use_of(claim, held, configs_of(held, self._kind.CONFIGS)))
-            check_report(report, device.name)
-        except Exception as error:  # whatever a kind raises: the device is ready all the same
-            if self._trouble.get(device.name) != str(error):
-                self._trouble[device.name] = str(error)
-                self._tell(Notice("report-failed", str(error), "warning", claim.title))
-            return None
-        self._trouble.pop(device.name, None)
-        return report
 
 
 def _is_ready(claim: PreparedClaim) -> bool:

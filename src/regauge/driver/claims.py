@@ -14,6 +14,8 @@ from regauge.model import Object, view
 from regauge.model.resource import DeviceRequestAllocationResult, ResourceClaim
 from regauge.pluginapi import ClaimRef, PreparedDevice, PrepareResult
 
+POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -64,6 +66,11 @@ def plan(
     return _busy(ref, tuple(held.values()), assigned, prepared) or tuple(held.values())
 
 
+def pod_claim_of(claim: Object) -> str:
+    """What the Pod calls a claim that was made from a template for it; else nothing."""
+    return str((claim.get("metadata", {}).get("annotations") or {}).get(POD_CLAIM_ANNOTATION, ""))
+
+
 def _problem(result: DeviceRequestAllocationResult, assigned: Assigned) -> str | None:
     if result.pool != assigned.pool:
         return f"device {result.device} is of pool {result.pool}, this node serves {assigned.pool}"
@@ -82,7 +89,7 @@ def _add(
     config: tuple[Object, ...],
 ) -> None:
     """One entry per device and share; requests of the claim, without the part after the slash of a subrequest."""
-    request = result.request.partition("/")[0]
+    request, slash, _ = result.request.partition("/")
     key = (result.device, result.share_id)
     old = held.get(key)
     requests = (*(old.requests if old else ()), request)
@@ -90,6 +97,7 @@ def _add(
         device=result.device,
         pool=result.pool,
         requests=tuple(dict.fromkeys(requests)),
+        subrequests=(*(old.subrequests if old else ()), *((result.request,) if slash else ())),
         share_id=result.share_id,
         admin=bool(result.admin_access) and (old is None or old.admin),
         identity=_identity(result.device, description),

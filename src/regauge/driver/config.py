@@ -22,6 +22,7 @@ _TOP = (
     "deviceKind",
     "devicePlugin",
     "healthTaint",
+    "deviceMetadata",
     "discover",
     "rules",
     "devices",
@@ -77,6 +78,7 @@ def _description(document: Document) -> Description:
         answer_classic=answer != "cdi",
         pre_start=plugin.flag("preStart", False),
         health_taint=_taint(top.mapping("healthTaint")),
+        metadata=top.flag("deviceMetadata", False),
         discover=top.mapping("discover"),
         rules=tuple(top.mappings("rules")),
     )

@@ -134,8 +134,9 @@ _NO_FIELDS = Fields({}, Where())
 @dataclass(frozen=True, slots=True)
 class Description:
     """What one driver process serves. `resource` is the extended resource of the device plugin stack, `driver` the DRA
-    driver's name, `cdi_kind` the vendor/class of all its CDI devices. `discover` and `rules` are for the kind: as the file
-    says them, and as `settings` and `chosen` once the kind has read them."""
+    driver's name, `cdi_kind` the vendor/class of all its CDI devices, `metadata` whether containers get a file that tells
+    what their devices are. `discover` and `rules` are for the kind: as the file says them, and as `settings` and `chosen` once
+    the kind has read them."""
 
     driver: str
     resource: str
@@ -146,6 +147,7 @@ class Description:
     answer_classic: bool = False
     pre_start: bool = False
     health_taint: TaintPolicy = TaintPolicy()
+    metadata: bool = False
     discover: Fields = field(default=_NO_FIELDS, compare=False)
     rules: tuple[Fields, ...] = field(default=(), compare=False)
     settings: object = None

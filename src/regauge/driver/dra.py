@@ -16,13 +16,15 @@ import msgspec
 
 from regauge.base import Clock, InputError, RegaugeError
 from regauge.driver.checkpoint import Checkpoint, ClaimState, HeldDevice, PreparedClaim
-from regauge.driver.claims import Refusal, answer, plan
+from regauge.driver.claims import Refusal, answer, plan, pod_claim_of
 from regauge.driver.description import Device, Stack
+from regauge.driver.device_metadata import DeviceMetadata, Known
 from regauge.driver.fleet import Fleet
 from regauge.driver.instances import Turns
-from regauge.driver.kinds import ClaimUse, Configs, DeviceKind
+from regauge.driver.kinds import ClaimUse, Configs, DeviceKind, Report, Reports
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.opaque import read_configs
+from regauge.driver.reports import check_report
 from regauge.driver.signals import Signal, wait_at_most
 from regauge.driver.specs import Specs, with_extra
 from regauge.kube import KubeClient, NotFound
@@ -54,6 +56,7 @@ class Claims:
         kube: KubeClient | None,
         tell: Tell,
         turns: Turns,
+        metadata: DeviceMetadata,
     ) -> None:
         self._fleet = fleet
         self._kind = kind
@@ -62,7 +65,9 @@ class Claims:
         self._kube = kube
         self._tell = tell
         self._turns = turns
+        self._metadata = metadata
         self._asked: list[_Asked] = []
+        self._unreported: dict[str, str] = {}
         self.released = Signal()
         self.settled = Signal()  # a claim was prepared, or released
 
@@ -149,11 +154,9 @@ class Claims:
         """An answer, or the claim as it is to be prepared now."""
         known = self.prepared.get(ref.uid)
         if known is not None and found is None:
-            if self._specs.has_claim(ref.uid):
+            if self._specs.has_claim(ref.uid) and (not known.metadata or self._metadata.is_whole(known)):
                 return answer(known)
-            return PreparedClaim(
-                uid=ref.uid, namespace=ref.namespace, name=ref.name, state=ClaimState.STARTED, devices=known.devices
-            )
+            return msgspec.structs.replace(known, state=ClaimState.STARTED)
         if isinstance(found, Refusal) or found is None:
             return PrepareResult(error=found.text if found else f"claim {ref.uid} was unprepared meanwhile")
         if known is not None and known.state is ClaimState.STARTED:
@@ -169,7 +172,13 @@ class Claims:
         except InputError as error:
             return PrepareResult(error=f"claim {ref.namespace}/{ref.name}: {error}")
         return PreparedClaim(
-            uid=ref.uid, namespace=ref.namespace, name=ref.name, state=ClaimState.STARTED, devices=planned
+            uid=ref.uid,
+            namespace=ref.namespace,
+            name=ref.name,
+            state=ClaimState.STARTED,
+            devices=planned,
+            pod_claim=pod_claim_of(found),
+            metadata=self._fleet.description.metadata,
         )
 
     async def _carry_out(self, begun: tuple[PreparedClaim, ...]) -> dict[str, PrepareResult]:
@@ -199,20 +208,46 @@ class Claims:
         return results | {claim.uid: answer(claim) for claim in done}
 
     async def _prepare(self, claim: PreparedClaim) -> PreparedClaim:
-        edits = []
+        edits, devices = [], []
         for held in claim.devices:
             device = self._device(held.device)
             config = read_configs(held.config, self._kind.CONFIGS)
             extra = await self._kind.prepare(device, use_of(claim, held, config))
             edits.append((msgspec.structs.replace(held, cdi_ids=device.cdi_names), with_extra(device, extra)))
-        devices = self._specs.write_claim(claim.uid, edits)
-        return PreparedClaim(
-            uid=claim.uid,
-            namespace=claim.namespace,
-            name=claim.name,
-            state=ClaimState.COMPLETED,
-            devices=devices,
-        )
+            devices.append(device)
+        named = self._specs.write_claim(claim.uid, edits)
+        if claim.metadata:
+            pairs = zip(named, devices, strict=True)
+            named = self._metadata.write(claim, [Known(h, d, await self.report(claim, h, d)) for h, d in pairs])
+        return msgspec.structs.replace(claim, state=ClaimState.COMPLETED, devices=named)
+
+    async def report(self, claim: PreparedClaim, held: HeldDevice, device: Device) -> Report | None:
+        """What the kind tells of a device of a claim; None when it tells nothing, or cannot, which is told."""
+        if not isinstance(self._kind, Reports):
+            return None
+        try:
+            report = await self._kind.report(device, use_of(claim, held, configs_of(held, self._kind.CONFIGS)))
+            check_report(report, device.name)
+        except Exception as error:  # whatever a kind raises: the device is ready all the same
+            if self._unreported.get(device.name) != str(error):
+                self._unreported[device.name] = str(error)
+                self._tell(Notice("report-failed", str(error), "warning", claim.title))
+            return None
+        self._unreported.pop(device.name, None)
+        return report
+
+    async def update_metadata(self, uid: str, reports: Sequence[Report | None]) -> None:
+        """Write what is known by now of the devices of a claim, in their order, where it differs. Raises `OSError`."""
+        async with self._turns.mine():
+            claim = self.prepared.get(uid)
+            devices = [self._fleet.description.device(held.device) for held in claim.devices] if claim else []
+            if claim is not None and claim.metadata and len(devices) == len(reports):
+                triples = zip(claim.devices, devices, reports, strict=True)
+                known = [Known(held, device, report) for held, device, report in triples if device is not None]
+                if len(known) == len(devices) and self._metadata.update(claim, known):
+                    self._tell(
+                        Notice("metadata-updated", "what is known of the devices has changed", about=claim.title)
+                    )
 
     async def _rolled_back(self, uid: str, text: str) -> str:
         problem = await self._unprepare(uid)
@@ -226,6 +261,8 @@ class Claims:
                 if claim is not None and device is not None:
                     await self._kind.unprepare(device, use_of(claim, held, configs_of(held, self._kind.CONFIGS)))
             self._specs.remove_claim(uid)
+            if claim is not None and claim.metadata:
+                self._metadata.remove(claim, self.prepared.values())
             self._checkpoint.forget(uid)
         except Exception as error:  # whatever a kind raises is told to the kubelet, which calls again
             self._tell(Notice("unprepare-failed", str(error), "error", claim.title if claim else uid))

@@ -19,6 +19,7 @@ from regauge.driver.checks import check_devices, check_host, env_conflicts
 from regauge.driver.claim_status import ClaimStatus, StatusWriter
 from regauge.driver.config import read_description
 from regauge.driver.description import Description, Device, Stack
+from regauge.driver.device_metadata import DeviceMetadata
 from regauge.driver.discovery import found_by, tell_difference, understood
 from regauge.driver.dra import Claims, HealthReports
 from regauge.driver.fleet import Fleet
@@ -126,7 +127,10 @@ class Driver:
         self._turns = Turns(clock, options.lock(f"{self._plugin_dir}/serialize.lock"), self._refresh)
         self.lead = Lead(clock, options.lock(f"{self._plugin_dir}/lead.lock"), tell, driver)
         self._specs = Specs(files, options.cdi_dir, self._described.cdi_kind)
-        self.claims = Claims(self.fleet, self._kind, self._checkpoint, self._specs, kube, tell, self._turns)
+        self._metadata = DeviceMetadata(files, driver, self._plugin_dir, options.cdi_dir)
+        self.claims = Claims(
+            self.fleet, self._kind, self._checkpoint, self._specs, kube, tell, self._turns, self._metadata
+        )
         search = HolderSearch(self.fleet, self._checkpoint, options.kubelet_dir, net, kube, files)
         self._neighbours = Neighbours(self.fleet, options.kubelet_dir, net, kube, tell)
         self._handover = Handover(
@@ -181,7 +185,7 @@ class Driver:
         yield StaleClaims(self.claims, self._kube, self._clock, self._tell).run()
         driver = self._described.driver
         status = StatusWriter(driver, self._kube, self._clock, self._tell)
-        yield ClaimStatus(self.fleet, self._kind, self.claims, status, self._clock, self._tell).run()
+        yield ClaimStatus(self.fleet, self.claims, status, self._clock, self._tell).run()
         if isinstance(self._kind, Binds):
             configs = self._kind.CONFIGS
             writer = StatusWriter(driver, self._kube, self._clock, self._tell)
@@ -201,6 +205,10 @@ class Driver:
             self._recover()
             for uid in self._specs.remove_orphans(self._checkpoint.record.claims):
                 self._tell(Notice("orphan-spec", "a CDI spec of a claim that is not prepared is removed", about=uid))
+            for name in self._metadata.remove_orphans(self._checkpoint.record.claims):
+                self._tell(
+                    Notice("orphan-metadata", "what was told of a claim that is not prepared is removed", about=name)
+                )
             self._observe(await self._kind.health(self.fleet.description.devices))
             self._adopt_owners()
         self.beat_s = self._clock.monotonic_s()

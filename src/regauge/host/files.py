@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -47,6 +48,13 @@ class RealFiles:
 
     def make_directory(self, path: str, mode: int = 0o755) -> None:
         Path(path).mkdir(mode=mode, parents=True, exist_ok=True)
+
+    def remove_directory(self, path: str) -> None:
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                raise
 
 
 def sync_directory(path: str) -> None:

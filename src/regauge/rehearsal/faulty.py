@@ -88,6 +88,10 @@ class FaultyFiles:
         self._process.check_alive()
         self._files.make_directory(path, mode)
 
+    def remove_directory(self, path: str) -> None:
+        self._process.check_alive()
+        self._files.remove_directory(path)
+
 
 class FaultyClock:
     """`Clock` of one process, whose waits may be longer than they should."""
