@@ -19,7 +19,7 @@ from regauge.allocator.pools import NodeView
 from regauge.allocator.problem import Problem, Slot
 from regauge.allocator.results import Solution, outcome_of
 from regauge.allocator.solving import find
-from regauge.allocator.straight import is_ordinary, straight
+from regauge.allocator.straight import Straight, is_ordinary
 from regauge.allocator.table import Cell, Table
 from regauge.allocator.usage import PoolUsage, Usage
 from regauge.allocator.values import UNKNOWN, Value
@@ -59,7 +59,7 @@ class Decisions:
         self._roots: dict[Hashable, _Branch | Ending] = {}
         self._paths = 0
         self._arrived = 0
-        self._ordinary = is_ordinary(problem)
+        self._straight = Straight(problem) if is_ordinary(problem) else None
         self._answered: dict[NodeView, _Answered] = {}
 
     def on(self, view: NodeView | Abort, usage: Usage) -> Outcome:
@@ -71,7 +71,7 @@ class Decisions:
         known = self._answered.get(view)
         if known is not None and all(map(is_, known.held, held)):
             return known.outcome
-        outcome = self._outcome(self._ending(view, usage), view)
+        outcome = self._outcome(self._ending(view, usage, held), view)
         if view.plain and not isinstance(outcome, Abort):
             self._answered[view] = _Answered(held, outcome)
         return outcome
@@ -81,12 +81,17 @@ class Decisions:
             return outcome_of(ending, self.problem, view, self.randomness)
         return ending
 
-    def _ending(self, view: NodeView, usage: Usage) -> Ending:
-        shape = view.shape
-        if shape is None or any(usage.of_pool(pool.id).shares for pool in view.pools):
+    def _ending(self, view: NodeView, usage: Usage, held: tuple[PoolUsage, ...]) -> Ending:
+        if not view.plain or any(pool.shares for pool in held):
             return find(Table(self.problem, view, usage), self.budget)
+        found = self._straight.on(view, held) if self._straight is not None else None
+        return self._by_path(view, usage) if found is None else found
+
+    def _by_path(self, view: NodeView, usage: Usage) -> Ending:
+        """The answer of the search, or that of a node which gave the same answers to the same questions."""
         if self._paths > _TRIED and self._arrived < self._paths:
-            return self._find(Table(self.problem, view, usage))
+            return find(Table(self.problem, view, usage), self.budget)
+        shape = view.shape
         table = _Asked(self.problem, view, usage)
         place = self._roots.get(shape)
         while isinstance(place, _Branch):
@@ -95,16 +100,12 @@ class Decisions:
             self._arrived += 1
             return place
         table = _Asked(self.problem, view, usage)
-        ending = self._find(table)
+        ending = find(table, self.budget)
         named = isinstance(ending, Abort) and not ending.on_node
         if self._paths < _MOST_PATHS and not table.particular and not named:
             self._paths += 1
             self._grow(shape, table.path, ending)
         return ending
-
-    def _find(self, table: Table) -> Ending:
-        found = straight(table) if self._ordinary else None
-        return find(table, self.budget) if found is None else found
 
     def _grow(self, shape: Hashable, path: dict[Question, Hashable], ending: Ending) -> None:
         answers, answer = self._roots, shape

@@ -65,9 +65,7 @@ class DeviceEntry:
     def readable(self) -> bool:
         """Whether every attribute is a single value that can be read, and every capacity a quantity."""
         if self._readable is None:
-            self._readable = all(map(_single, self.view.attributes.values())) and all(
-                _is_quantity(item.value) for item in self.view.capacity.values()
-            )
+            self._readable = _is_readable(self.view)
         return self._readable
 
     @property
@@ -87,13 +85,13 @@ class DeviceEntry:
 
 
 class Traits(NamedTuple):
-    """Device names, one that is there twice, and what any device of a slice has.
+    """Device names, whether one is there twice, and what any device of a slice has.
 
     `plain`: each device can be judged alone, by its own values and whether it is in use.
     """
 
     names: frozenset[str]
-    repeated: str
+    repeated: bool
     groups: bool
     binding: bool
     consuming: bool
@@ -111,21 +109,28 @@ class SliceEntry:
         self.generation = spec.pool.generation
         self.announced = spec.pool.resource_slice_count
         self.has_counters = bool(spec.shared_counters)
+        self._devices: list[DeviceEntry | None] | None = None
+
+    def device(self, place: int) -> DeviceEntry:
+        """The device at one place of the slice. Raises `InputError` for a counter that is no quantity."""
+        if self._devices is None:
+            self._devices = [None] * len(self.view.spec.devices)
+        found = self._devices[place]
+        if found is None:
+            found = self._devices[place] = self._entry(self.view.spec.devices[place])
+        return found
 
     @cached_property
     def devices(self) -> tuple[DeviceEntry, ...]:
         """The devices in the order of the slice. Raises `InputError` for a counter that is no quantity."""
-        return tuple(self._entry(device) for device in self.view.spec.devices)
+        return tuple(map(self.device, range(len(self.view.spec.devices))))
 
     @cached_property
     def traits(self) -> Traits:
         """What there is among the devices, found in one walk."""
-        names, groups, binding, consuming, plain = set(), False, False, False, True
-        repeated = ""
+        names, groups, binding, consuming, plain = [], False, False, False, True
         for device in self.view.spec.devices:
-            if device.name in names:
-                repeated = repeated or device.name
-            names.add(device.name)
+            names.append(device.name)
             if device.binding_conditions:
                 binding = True
             if device.consumes_counters:
@@ -137,7 +142,8 @@ class SliceEntry:
         several = spec.node_selector is not None and len(spec.node_selector.node_selector_terms) > 1
         if spec.per_device_node_selection or spec.skip_node_operations or several:
             plain = False
-        return Traits(frozenset(names), repeated, groups, binding, consuming, plain)
+        distinct = frozenset(names)
+        return Traits(distinct, len(distinct) < len(names), groups, binding, consuming, plain)
 
     @cached_property
     def counters(self) -> tuple[tuple[str, dict[str, int]], ...]:
@@ -159,6 +165,13 @@ class SliceEntry:
 
     def _quantity(self, value: str | int | float) -> Quantity:
         return read_quantity(value, object=f"ResourceSlice {self.name}", field="counters")
+
+
+def _is_readable(device: Device) -> bool:
+    for attribute in device.attributes.values():
+        if not _single(attribute):
+            return False
+    return all(_is_quantity(item.value) for item in device.capacity.values())
 
 
 def _single(attribute: DeviceAttribute) -> bool:
@@ -216,6 +229,17 @@ def _capacities(entry: DeviceEntry) -> dict[str, Capacity]:
     return found
 
 
+class Generation(NamedTuple):
+    """The slices of one generation of a pool, of all nodes.
+
+    `newest`: there is no newer one. `counting`: a slice has counters, or a device consumes some.
+    """
+
+    slices: tuple[SliceEntry, ...]
+    newest: bool
+    counting: bool
+
+
 class Inventory:
     """Frozen. `update` makes a new one that shares every unchanged slice."""
 
@@ -232,6 +256,7 @@ class Inventory:
             by_pool.setdefault(entry.pool, []).append(entry)
         self.on_node = {name: tuple(found) for name, found in on_node.items()}
         self.by_pool = {name: tuple(found) for name, found in by_pool.items()}
+        self._generations: dict[tuple[PoolId, int, bool], Generation] = {}
 
     @staticmethod
     def of(slices: Iterable[ResourceSlice]) -> Inventory:
@@ -244,6 +269,19 @@ class Inventory:
         gone = frozenset(removed)
         kept = [fresh.pop(one.name, one) for one in self.slices if one.name not in gone]
         return Inventory((*kept, *fresh.values()))
+
+    def generation(self, pool: PoolId, number: int, *, groupless: bool) -> Generation:
+        """One generation of a pool. `groupless`: without the slices whose devices belong to compatibility groups."""
+        key = (pool, number, groupless)
+        known = self._generations.get(key)
+        if known is None:
+            slices = tuple(
+                one for one in self.by_pool[pool] if one.generation == number and not (groupless and one.traits.groups)
+            )
+            newest = all(one.generation <= number for one in self.by_pool[pool])
+            counting = any(one.has_counters or one.traits.consuming for one in slices)
+            known = self._generations[key] = Generation(slices, newest, counting)
+        return known
 
     def shared_for(self, node: Node, *, counting: bool = False) -> tuple[SliceEntry, ...]:
         """The slices without a node name that may concern `node`, in input order: an index leaves the others out.

@@ -16,16 +16,17 @@ from regauge.allocator.usage import PoolId
 from regauge.model.core import Node
 
 COMPLETE, INCOMPLETE, INVALID = "complete", "incomplete", "invalid"
+_Slices = tuple[SliceEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """One pool as one node sees it: `seen` of `announced` slices of `generation` are there, `older` are out of date.
+    """One pool as one node sees it: `seen` of `announced` slices of `generation` are there.
 
     `broken`: the pool is incomplete as well as invalid. `present`: of an incomplete pool the slices that are there, which
     offer nothing, and `past` those of older generations.
 
-    `elsewhere` holds slices of the pool that do not concern the node: their devices may use the same counters.
+    `elsewhere` holds slices that do not concern the node, if the pool has counters: their devices may use the same.
     """
 
     id: PoolId
@@ -45,37 +46,52 @@ class PoolView:
     def binding(self) -> bool:
         return any(one.traits.binding for one in self.slices)
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many devices each slice has."""
+        return tuple(len(one.view.spec.devices) for one in self.slices)
+
 
 @dataclass(frozen=True, eq=False)
 class NodeView:
     """What one node offers: its pools in search order, and the devices of the usable ones, in search order.
 
-    `pool_of[i]` is the place in `pools` of the pool of `devices[i]`. `stale` are pools that are ignored because a
+    `stale` are pools that are ignored because a
     newer generation exists elsewhere. `barrier`: a search that comes to this device ends with this error.
     """
 
     node: Node
     pools: tuple[PoolView, ...]
-    devices: tuple[DeviceEntry, ...]
-    pool_of: tuple[int, ...]
     stale: tuple[PoolId, ...] = ()
     barrier: tuple[int, str] | None = None
 
     @cached_property
-    def plain(self) -> bool:
-        """Whether each device can be judged alone, by its own values and whether it is in use."""
-        return all(entry.traits.plain for pool in self.pools for entry in pool.slices)
+    def devices(self) -> tuple[DeviceEntry, ...]:
+        """The devices in search order. Raises `InputError` for a counter that is no quantity."""
+        return tuple(device for pool in self.pools for entry in pool.slices for device in entry.devices)
 
     @cached_property
-    def shape(self) -> tuple[object, ...] | None:
-        """What the search sees of the node apart from what it asks of each device; None if that is too much.
+    def pool_of(self) -> tuple[int, ...]:
+        """For each device the place of its pool in `pools`."""
+        return tuple(place for place, pool in enumerate(self.pools) for _ in range(sum(pool.sizes)))
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether each device can be judged alone, by its own values and whether it is in use.
 
         Devices that share counters, may be allocated several times, choose their own nodes or restrict the node in
         more than one term depend on more than the answers about each of them.
         """
-        if not self.plain:
-            return None
-        return tuple((pool.state, sum(len(one.devices) for one in pool.slices)) for pool in self.pools)
+        for pool in self.pools:
+            for entry in pool.slices:
+                if not entry.traits.plain:
+                    return False
+        return True
+
+    @cached_property
+    def shape(self) -> tuple[object, ...]:
+        """What the search sees of a plain view apart from what it asks of each device."""
+        return tuple((pool.state, sum(pool.sizes)) for pool in self.pools)
 
     @property
     def invalid(self) -> bool:
@@ -95,20 +111,22 @@ def view(inventory: Inventory, node: Node, settings: Settings) -> NodeView | Abo
             stale.append(pool)
         else:
             pools.append(built)
-    if not _unsorted(settings):
-        pools.sort(key=lambda one: (one.binding, one.id))
-    elif not settings.basic:
-        pools.sort(key=lambda one: one.binding)
-    devices: list[DeviceEntry] = []
-    pool_of: list[int] = []
-    barrier: tuple[int, str] | None = None
-    for place, one in enumerate(pools):
-        if one.state == INVALID and settings.quirk("invalid-pools-end-search"):
-            barrier = barrier or (len(devices), f"pool {one.id.pool} is invalid: {one.reason}")
-        for entry in one.slices:
-            devices += entry.devices
-            pool_of += [place] * len(entry.devices)
-    return NodeView(node, tuple(pools), tuple(devices), tuple(pool_of), tuple(stale), barrier)
+    if len(pools) > 1:
+        if not _unsorted(settings):
+            pools.sort(key=lambda one: (one.binding, one.id))
+        elif not settings.basic:
+            pools.sort(key=lambda one: one.binding)
+    barrier = _barrier(pools) if settings.quirk("invalid-pools-end-search") else None
+    return NodeView(node, tuple(pools), tuple(stale), barrier)
+
+
+def _barrier(pools: list[PoolView]) -> tuple[int, str] | None:
+    place = 0
+    for pool in pools:
+        if pool.state == INVALID:
+            return place, f"pool {pool.id.pool} is invalid: {pool.reason}"
+        place += sum(pool.sizes)
+    return None
 
 
 def _unsorted(settings: Settings) -> bool:
@@ -135,15 +153,18 @@ def _relevant(inventory: Inventory, node: Node, settings: Settings) -> dict[Pool
 def _found(inventory: Inventory, node: Node, settings: Settings) -> list[SliceEntry]:
     """The slices that concern the node, in upstream's order."""
     found: list[SliceEntry] = []
+    name, groupless, partitionable = node.metadata.name, _ignores_groups(settings), settings.partitionable
     for entry in _walked(inventory, node, settings):
         spec = entry.view.spec
-        if not settings.partitionable and spec.per_device_node_selection is not None:
+        if not partitionable:
+            if spec.per_device_node_selection is not None:
+                continue
+            if entry.has_counters and not settings.quirk("counters-by-slice"):
+                continue
+        if groupless and entry.traits.groups:
             continue
-        if not settings.partitionable and entry.has_counters and not settings.quirk("counters-by-slice"):
-            continue
-        if _ignores_groups(settings) and entry.traits.groups:
-            continue
-        if (entry.has_counters and _everywhere(settings)) or _concerns(entry, node):
+        named = spec.node_name and spec.node_name == name
+        if named or (entry.has_counters and _everywhere(settings)) or _concerns(entry, node):
             found.append(entry)
     if settings.quirk("binding-slices-last") and not settings.basic:
         found.sort(key=lambda one: one.traits.binding and not one.has_counters)
@@ -189,23 +210,23 @@ def _built(inventory: Inventory, pool: PoolId, slices: list[SliceEntry], setting
     first = slices[0]
     if settings.quirk("pools-by-node"):
         return _by_node(pool, slices)
-    everything = slices
+    facts = (first.generation, first.announced, len(slices))
+    others: _Slices = ()
     if len(slices) != first.announced:
-        everything = list(inventory.by_pool[pool])
-        if any(one.generation > first.generation for one in everything):
+        everywhere = inventory.generation(pool, first.generation, groupless=_ignores_groups(settings))
+        if not everywhere.newest:
             return None
-        everything = [one for one in everything if one.generation == first.generation]
-        if _ignores_groups(settings):
-            everything = [one for one in everything if not one.traits.groups]
-    facts = (first.generation, first.announced, len(everything))
-    if len(everything) != first.announced:
-        past = tuple(one for one in inventory.by_pool[pool] if one.generation < first.generation)
-        return PoolView(pool, INCOMPLETE, *facts, present=tuple(everything), past=past)
-    if not _unsorted(settings):
+        everything = everywhere.slices
+        facts = (first.generation, first.announced, len(everything))
+        if len(everything) != first.announced:
+            past = tuple(one for one in inventory.by_pool[pool] if one.generation < first.generation)
+            return PoolView(pool, INCOMPLETE, *facts, present=everything, past=past)
+        if everywhere.counting:
+            names = {one.name for one in slices}
+            others = tuple(one for one in everything if one.name not in names)
+    if len(slices) > 1 and not _unsorted(settings):
         slices = sorted(slices, key=lambda one: one.name)
-    names = {one.name for one in slices}
-    others = [one for one in everything if one.name not in names] if len(slices) < len(everything) else []
-    return _validated(pool, facts, slices, others, settings)
+    return _validated(pool, facts, tuple(slices), others, settings)
 
 
 def _by_node(pool: PoolId, slices: list[SliceEntry]) -> PoolView:
@@ -222,11 +243,13 @@ def _by_node(pool: PoolId, slices: list[SliceEntry]) -> PoolView:
 
 
 def _validated(
-    pool: PoolId, facts: tuple[int, int, int], slices: list[SliceEntry], others: list[SliceEntry], settings: Settings
+    pool: PoolId, facts: tuple[int, int, int], slices: _Slices, others: _Slices, settings: Settings
 ) -> PoolView:
     counting = [one for one in (*slices, *others) if one.has_counters] if settings.partitionable else []
-    offering = tuple(one for one in slices if one not in counting) if counting else tuple(slices)
-    elsewhere = tuple(one for one in others if one not in counting) if counting else tuple(others)
+    offering, elsewhere = slices, others
+    if counting:
+        offering = tuple(one for one in slices if not one.has_counters)
+        elsewhere = tuple(one for one in others if not one.has_counters)
     counters: dict[CounterKey, int] = {}
     reason = _duplicate_device(offering)
     if not reason and settings.partitionable:
@@ -239,6 +262,8 @@ def _validated(
 
 def _duplicate_device(slices: tuple[SliceEntry, ...]) -> str:
     """The first device name that is there twice, in the order of the slices."""
+    if len(slices) == 1:
+        return _repeated(slices) if slices[0].traits.repeated else ""
     names: set[str] = set()
     for entry in slices:
         if entry.traits.repeated or not names.isdisjoint(entry.traits.names):

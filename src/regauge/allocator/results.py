@@ -55,19 +55,14 @@ class Chosen(NamedTuple):
 
 def outcome_of(solution: Solution, problem: Problem, view: NodeView, randomness: Randomness) -> Fit | Abort:
     """The solution on one node; `Abort` where upstream cannot write it down."""
-    selectors: list[NodeSelector | None] = []
-    for number, claim in enumerate(problem.claims):
-        offers = [
-            (view.devices[pick.device].slice.view.spec, view.devices[pick.device].view)
-            for pick in solution.picks
-            if pick.slot.claim == number
-        ]
-        selector = _node_selector(offers, view.node, problem.settings)
-        if isinstance(selector, str):
-            return Abort(f"create NodeSelector for claim {claim.view.metadata.name}: {selector}", steps=solution.steps)
-        selectors.append(selector)
+    if not view.plain:
+        for claim, found in zip(problem.claims, _node_selectors(solution, problem, view), strict=True):
+            if isinstance(found, str):
+                text = f"create NodeSelector for claim {claim.view.metadata.name}: {found}"
+                return Abort(text, steps=solution.steps)
 
     def make() -> tuple[AllocationResult, ...]:
+        selectors = [None if isinstance(one, str) else one for one in _node_selectors(solution, problem, view)]
         return tuple(
             AllocationResult(
                 devices=DeviceAllocationResult(
@@ -84,6 +79,22 @@ def outcome_of(solution: Solution, problem: Problem, view: NodeView, randomness:
         )
 
     return Fit(make, solution.steps)
+
+
+def _node_selectors(solution: Solution, problem: Problem, view: NodeView) -> list[NodeSelector | str | None]:
+    """For each claim where its devices can be used. Only where a view is not plain, upstream may refuse."""
+    return [
+        _node_selector(
+            [
+                (view.devices[pick.device].slice.view.spec, view.devices[pick.device].view)
+                for pick in solution.picks
+                if pick.slot.claim == number
+            ],
+            view.node,
+            problem.settings,
+        )
+        for number in range(len(problem.claims))
+    ]
 
 
 def _slots(claim: ClaimPlan, number: int, solution: Solution) -> list[Slot]:

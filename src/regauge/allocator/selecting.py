@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from regauge.cel import DeviceSelectors, Environment, Program, compile_selector
+from regauge.cel import DeviceSelectors, Environment, EvalError, Program, compile_selector, prepare_device
 from regauge.model import Rules
 from regauge.model.resource import Device, DeviceAttribute
 
@@ -75,10 +75,10 @@ class SchedulerSelectors:
         """The selector; the same object for the same text."""
         found = self._selectors.get(expression)
         if found is None:
+            found = self._inner.selector(expression)
             compiled = compile_selector(expression, self._environment)
-            inner = self._inner.selector(expression)
-            reads = compiled.reads if isinstance(compiled, Program) else None
-            found = inner if reads is None else _Remembering(inner, reads)
+            if isinstance(compiled, Program) and compiled.reads is not None:
+                found = _Remembering(found, (compiled,), compiled.reads)
             self._selectors[expression] = found
         return found
 
@@ -88,51 +88,98 @@ class SchedulerSelectors:
 
 
 class _Remembering:
-    """A selector that looks its answer up by the values it reads, as they stand in the slice."""
+    """Programs run one after the other, with a memory of the answer by the values they read, as the slice has them.
 
-    def __init__(self, inner: Selector, reads: frozenset[Read]) -> None:
+    What they do not read does not matter to them, so they are shown no more than that. `inner` answers for devices
+    with values that cannot be read, or are there under two names: those matter whether they are read or not.
+    """
+
+    def __init__(self, inner: Selector, programs: tuple[Program, ...], reads: frozenset[Read]) -> None:
         self.error = inner.error
-        self._inner = inner
-        self._attributes = [(domain, name, f"{domain}/{name}") for part, domain, name in reads if part == "attributes"]
-        self._capacity = [(domain, name, f"{domain}/{name}") for part, domain, name in reads if part == "capacity"]
+        self.inner = inner
+        self.programs = programs
+        self.reads = reads
+        self.joined: dict[tuple[Selector, ...], Selector] = {}
+        self._names: dict[str, tuple[list[str], list[str]]] = {}
         self._known: dict[object, bool | str] = {}
 
     def evaluate(self, subject: Subject, multiple: bool) -> bool | str:
         """Whether the device is selected, or the run-time error."""
-        key = self._key(subject, multiple) if subject.readable else None
-        if key is None:
-            return self._inner.evaluate(subject, multiple)
+        if not subject.readable:
+            return self.inner.evaluate(subject, multiple)
+        view, names = subject.view, self._names.get(subject.driver)
+        if names is None:
+            names = self._names[subject.driver] = self._names_for(subject.driver)
+        attributes, capacity = names
+        shared = multiple and bool(view.allow_multiple_allocations)
+        key: tuple[object, ...] = (subject.driver, shared, *map(view.attributes.get, attributes))
+        if capacity:
+            key += tuple([None if one is None else str(one.value) for one in map(view.capacity.get, capacity)])
         known = self._known.get(key)
         if known is None:
-            known = self._inner.evaluate(subject, multiple)
+            if self._ambiguous(subject):
+                return self.inner.evaluate(subject, multiple)
+            known = self._run(subject, names, shared)
             if len(self._known) < _MOST_REMEMBERED:
                 self._known[key] = known
         return known
 
-    def _key(self, subject: Subject, multiple: bool) -> object:
-        """Stands for all that the expression sees; None if a name is there twice."""
+    def _run(self, subject: Subject, names: tuple[list[str], list[str]], shared: bool) -> bool | str:
+        view = subject.view
+        attributes = {name: view.attributes[name] for name in names[0] if name in view.attributes}
+        capacity = {name: view.capacity[name] for name in names[1] if name in view.capacity}
+        device = prepare_device(subject.driver, attributes, capacity, shared)
+        for program in self.programs:
+            outcome = program.evaluate(device)
+            if outcome is not True:
+                return outcome.text if isinstance(outcome, EvalError) else False
+        return True
+
+    def _names_for(self, driver: str) -> tuple[list[str], list[str]]:
+        """The names under which a driver's devices may have the attributes and the capacities that are read."""
+        found: dict[str, list[str]] = {"attributes": [], "capacity": [], "driver": [], "allowMultipleAllocations": []}
+        for part, domain, name in sorted(self.reads):
+            found[part] += [f"{domain}/{name}", name] if domain == driver else [f"{domain}/{name}"]
+        return found["attributes"], found["capacity"]
+
+    def _ambiguous(self, subject: Subject) -> bool:
+        """Whether something is there under two names, so that their order may count."""
         driver, view = subject.driver, subject.view
-        attributes, capacity = view.attributes, view.capacity
-        values: list[object] = [driver, multiple and bool(view.allow_multiple_allocations)]
-        for domain, name, full in self._attributes:
-            found = attributes.get(full)
+        for part, domain, name in self.reads:
             if domain == driver:
-                short = attributes.get(name)
-                if short is not None:
-                    if found is not None:
-                        return None
-                    found = short
-            values.append(found)
-        for domain, name, full in self._capacity:
-            item = capacity.get(full)
-            if domain == driver:
-                short_item = capacity.get(name)
-                if short_item is not None:
-                    if item is not None:
-                        return None
-                    item = short_item
-            values.append(None if item is None else str(item.value))
-        return tuple(values)
+                values = view.attributes if part == "attributes" else view.capacity
+                if name in values and f"{domain}/{name}" in values:
+                    return True
+        return False
+
+
+class _InTurn:
+    """Selectors asked one after the other: the first answer that is not True is the answer."""
+
+    def __init__(self, selectors: Sequence[Selector]) -> None:
+        self.error: str | None = None
+        self._selectors = selectors
+
+    def evaluate(self, subject: Subject, multiple: bool) -> bool | str:
+        """True, or what the first selector says that does not select the device."""
+        for selector in self._selectors:
+            answer = selector.evaluate(subject, multiple) if selector.error is None else selector.error
+            if answer is not True:
+                return answer
+        return True
+
+
+def in_turn(selectors: Sequence[Selector]) -> Selector:
+    """The selectors as one: a device is selected if each selects it, and what comes after a refusal is not asked."""
+    known = [one for one in selectors if isinstance(one, _Remembering)]
+    if not known or len(known) < len(selectors):
+        return _InTurn(selectors)
+    others, last = tuple(known[:-1]), known[-1]
+    if others not in last.joined:
+        programs = tuple(program for one in known for program in one.programs)
+        reads = frozenset[Read]().union(*(one.reads for one in known))
+        last.joined[others] = _Remembering(_InTurn([one.inner for one in known]), programs, reads)
+    return last.joined[others]
 
 
 def selectors_of(rules: Rules) -> Selectors:

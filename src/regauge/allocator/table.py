@@ -7,9 +7,10 @@ from regauge.allocator.inventory import DeviceEntry
 from regauge.allocator.nodes import SelectorError, node_matches
 from regauge.allocator.pools import NodeView
 from regauge.allocator.problem import Check, Problem, Slot
+from regauge.allocator.settings import Settings
 from regauge.allocator.usage import Usage
 from regauge.allocator.values import Value, static_value, value_of
-from regauge.model.resource import DeviceTaint, DeviceToleration
+from regauge.model.resource import Device, DeviceTaint, DeviceToleration
 
 Cell = bool | str
 _HINT = (
@@ -68,7 +69,7 @@ class Table:
 
     def room(self, slot: Slot, device: int) -> Cell:
         """Whether the device's capacities suffice beside what is used, or the error upstream reports."""
-        if slot.capacity is None and not self.used(device) and _plain(self.view.devices[device]):
+        if slot.capacity is None and not self.used(device) and is_whole(self.view.devices[device]):
             return True
         wanted = self._demand(slot, device)
         if wanted.error:
@@ -79,7 +80,7 @@ class Table:
         """Whether a slot that wants all devices counts this one: only its size matters, except before 1.37."""
         entry = self.view.devices[device]
         used = self.used(device) if self.settings.quirk("all-leaves-out-partly-used") else {}
-        if slot.capacity is None and not used and _plain(entry):
+        if slot.capacity is None and not used and is_whole(entry):
             return True
         wanted = self._demand(slot, device)
         return self.capacity_error(slot, entry.name, wanted) if wanted.error else wanted.fits(used, {})
@@ -113,15 +114,7 @@ class Table:
 
     def tainted(self, slot: Slot, device: int) -> DeviceTaint | None:
         """The first taint that keeps the device from the slot."""
-        if not self.settings.taints:
-            return None
-        any_effect = self.settings.quirk("taints-of-any-effect")
-        for taint in self.view.devices[device].view.taints:
-            if (taint.effect in _PREVENTING or any_effect) and not any(
-                tolerates(one, taint) for one in slot.tolerations
-            ):
-                return taint
-        return None
+        return keeping_away(self.view.devices[device].view, slot, self.settings)
 
     def _derived_value(self, slot: Slot, device: int, attribute: str) -> Value | str | None:
         assert slot.derived is not None
@@ -170,12 +163,23 @@ class Table:
         return f"{check.label} on device {entry.id}: CEL runtime error: {known}{hint}"
 
 
-def _plain(entry: DeviceEntry) -> bool:
+def keeping_away(device: Device, slot: Slot, settings: Settings) -> DeviceTaint | None:
+    """The first taint that keeps a device from a slot."""
+    if not settings.taints or not device.taints:
+        return None
+    any_effect = settings.quirk("taints-of-any-effect")
+    for taint in device.taints:
+        if (taint.effect in _PREVENTING or any_effect) and not any(tolerates(one, taint) for one in slot.tolerations):
+            return taint
+    return None
+
+
+def is_whole(entry: DeviceEntry) -> bool:
     """Whether a request that says nothing of capacities surely gets the whole device: no policy, nothing negative."""
-    return all(
-        item.request_policy is None and isinstance(item.value, str) and not item.value.startswith("-")
-        for item in entry.view.capacity.values()
-    )
+    for item in entry.view.capacity.values():
+        if item.request_policy is not None or not isinstance(item.value, str) or item.value.startswith("-"):
+            return False
+    return True
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
