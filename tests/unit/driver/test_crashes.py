@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.unit.driver.fakes import FOUR, Node, run
+from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, Node, run
 
+from regauge.driver import decode_checkpoint
+from regauge.driver.instances import addresses
 from regauge.pluginapi import ClaimRef, PrepareResult, RpcError
 
 
@@ -66,21 +68,27 @@ async def start(node: Node) -> Deadly:
 
 
 async def call(node: Node, method: str, refs: list[ClaimRef]) -> Any:
-    """The kubelet's call; None when the driver died during it."""
+    """The kubelet's call of this instance; None when the driver died during it."""
     try:
-        dra = await node.kubelet.dra()
+        endpoint = addresses(KUBELET, DRIVER, node.pod_uid).endpoint
+        dra = (await node.net.connect(endpoint)).dra("v1")
         return await getattr(dra, method)(refs)
     except (Crash, RpcError):
         return None
 
 
+# STARTED, spec, COMPLETED; spec removed, forgotten. With metadata also its file and the spec that mounts it.
+@pytest.mark.row(75)
+@pytest.mark.row(249)
+@pytest.mark.parametrize(("metadata", "steps"), [(False, 5), (True, 9)])
 @pytest.mark.parametrize("after", [False, True])
-def test_killed_at_every_write_of_prepare_and_unprepare(after: bool) -> None:
+def test_killed_at_every_write_of_prepare_and_unprepare(after: bool, metadata: bool, steps: int) -> None:
     crashes = 0
     for changes in range(20):
         survived: list[bool] = []
 
         async def scenario(node: Node, changes: int = changes, survived: list[bool] = survived) -> None:
+            node.describe(FOUR.replace("devices:", f"deviceMetadata: {str(metadata).lower()}\ndevices:"))
             files = await start(node)
             ref, other = node.claim("c", "gpu-2", "gpu-3"), node.claim("other", "gpu-3")
             files.arm(changes, after)
@@ -102,7 +110,7 @@ def test_killed_at_every_write_of_prepare_and_unprepare(after: bool) -> None:
         crashes += not survived[0]
         if survived[0]:
             break
-    assert crashes == 5  # STARTED, spec, COMPLETED; spec removed, forgotten
+    assert crashes == steps
 
 
 def test_killed_in_prepare_and_never_asked_again_gives_the_device_to_others() -> None:
@@ -125,29 +133,36 @@ NAMES = ("a", "b", "c")
 
 
 class Life(RuleBasedStateMachine):
-    """Any order of prepare, unprepare, crash, restart, reboot, claims replaced, devices lost.
+    """Any order of prepare, unprepare, crash, restart, reboot, claims replaced, devices lost, by one instance or several.
 
-    No device is given twice, and answers repeat.
+    No device is given twice, nothing is left over, and answers repeat, whichever instance gives them.
 
     `given` are the answers that a kubelet got and did not take back; `maybe` the claims whose call ended in a crash.
     """
 
+    INSTANCES: tuple[str, ...] = ("",)
+
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.node = self.runner.run(self._begin())
+        self.files: dict[str, Deadly] = {}
+        self.nodes = self.runner.run(self._begin())
         self.refs: dict[str, ClaimRef] = {}
         self.given: dict[str, PrepareResult] = {}
         self.maybe: set[str] = set()
         self.lost: set[str] = set()
         self.serial = 0
 
-    async def _begin(self) -> Node:
-        node = Node()
-        node.describe(FOUR)
-        await node.kubelet.start()
-        self.files = await start(node)
-        return node
+    async def _begin(self) -> dict[str, Node]:
+        self.node = Node()
+        self.node.describe(FOUR.replace("devices:", "deviceMetadata: true\ndevices:"))
+        await self.node.kubelet.start()
+        nodes = {}
+        for uid in self.INSTANCES:
+            nodes[uid] = self.node.beside(uid)
+            self.files[uid] = await start(nodes[uid])
+            await self.node.clock.advance(3)  # one that comes later sees whose the devices are
+        return nodes
 
     @rule(name=st.sampled_from(NAMES), devices=st.sets(st.sampled_from(DEVICES), min_size=1))
     def allocate(self, name: str, devices: set[str]) -> None:
@@ -165,7 +180,7 @@ class Life(RuleBasedStateMachine):
         names = data.draw(st.lists(st.sampled_from(sorted(self.refs)), unique=True, min_size=1))
         refs = [self.refs[name] for name in names]
         held = self._held()
-        answer = self.runner.run(call(self.node, "node_prepare_resources", refs))
+        answer = self.runner.run(call(self._some(data), "node_prepare_resources", refs))
         if answer is None:
             self.maybe.update(ref.uid for ref in refs if ref.uid not in self.given)
             return
@@ -189,7 +204,7 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def unprepare(self, data: st.DataObject) -> None:
         uid = data.draw(st.sampled_from(sorted({*self.given, *self.maybe})))
-        answer = self.runner.run(call(self.node, "node_unprepare_resources", [ClaimRef("team", uid, "any")]))
+        answer = self.runner.run(call(self._some(data), "node_unprepare_resources", [ClaimRef("team", uid, "any")]))
         if answer is None:
             self.given.pop(uid, None)
             self.maybe.add(uid)
@@ -203,50 +218,84 @@ class Life(RuleBasedStateMachine):
     def lose(self, device: str, back: bool) -> None:
         """A device is taken out of the description, or comes back; the driver sees it while it runs."""
         (self.lost.discard if back else self.lost.add)(device)
-        parts = FOUR.split("- name: ")
+        parts = FOUR.replace("devices:", "deviceMetadata: true\ndevices:").split("- name: ")
         kept = [part for part in parts[1:] if part.partition("\n")[0] not in self.lost]
         self.node.describe(parts[0] + "".join(f"- name: {part}" for part in kept))
         self.runner.run(self.node.clock.advance(3))
 
-    @rule(changes=st.integers(0, 5), after=st.booleans())
-    def will_crash(self, changes: int, after: bool) -> None:
-        self.files.arm(changes, after)
+    @rule(data=st.data(), changes=st.integers(0, 8), after=st.booleans())
+    def will_crash(self, data: st.DataObject, changes: int, after: bool) -> None:
+        self.files[self._some(data).pod_uid].arm(changes, after)
 
-    @rule(reboot=st.booleans())
-    def restart(self, reboot: bool) -> None:
+    @rule(data=st.data())
+    def restart(self, data: st.DataObject) -> None:
+        """An instance is killed and started again; the other one sees it within seconds."""
+        self._restart(self._some(data))
+
+    def _restart(self, node: Node) -> None:
         async def again() -> None:
-            await self.node.kill()
-            if reboot:
-                self.node.boot_id += "+"
-            self.files = await start(self.node)
+            await node.kill()
+            self.files[node.pod_uid] = await start(node)
+            if len(self.INSTANCES) > 1:
+                await node.clock.advance(3)
 
-        if reboot:
-            self.given.clear()
-            self.maybe.clear()
+        self.runner.run(again())
+
+    @rule()
+    def reboot(self) -> None:
+        async def again() -> None:
+            for node in self.nodes.values():
+                await node.kill()
+                node.boot_id += "+"
+            for uid, node in self.nodes.items():
+                self.files[uid] = await start(node)
+                if len(self.INSTANCES) > 1:
+                    await node.clock.advance(3)
+
+        self.given.clear()
+        self.maybe.clear()
         self.runner.run(again())
 
     @invariant()
     def a_dead_driver_is_started_again(self) -> None:
-        if self.files.dead:
-            self.restart(reboot=False)
+        for uid, files in tuple(self.files.items()):
+            if files.dead:
+                self._restart(self.nodes[uid])
 
     @invariant()
     def what_was_given_has_its_spec(self) -> None:
         for uid in self.given:
             assert f"example.com-gpu_{uid}.yaml" in self.node.spec_names()
+            assert f"{DRIVER}_metadata_{uid}_gpus.json" in self.node.spec_names()
 
     @invariant()
     def nothing_is_leaked(self) -> None:
+        path = f"{KUBELET}/plugins/{DRIVER}/checkpoint.json"
+        known = decode_checkpoint(self.node.files.read(path), path).claims
         specs = {name for name in self.node.spec_names() if "_" in name}
-        assert specs <= {f"example.com-gpu_{uid}.yaml" for uid in self.node.driver.claims.prepared}
-        assert set(self.node.driver.claims.prepared) <= {*self.given, *self.maybe}
+        mounts = {f"{DRIVER}_metadata_{uid}_gpus.json" for uid in known}
+        assert specs <= {f"example.com-gpu_{uid}.yaml" for uid in known} | mounts
+        assert set(known) <= {*self.given, *self.maybe}
+        places = {f"team_{claim.name}" for claim in known.values()}
+        told = f"{KUBELET}/plugins/{DRIVER}/dra-device-metadata"
+        assert not self.node.files.exists(told) or set(self.node.files.names(told)) <= places
 
     def teardown(self) -> None:
-        self.runner.run(self.node.kill())
+        for node in self.nodes.values():
+            self.runner.run(node.kill())
         self.runner.close()
+
+    def _some(self, data: st.DataObject) -> Node:
+        return self.nodes[data.draw(st.sampled_from(self.INSTANCES))]
 
     def _held(self) -> dict[str, str]:
         return {device.device_name: uid for uid, result in self.given.items() for device in result.devices}
+
+
+class LifeOfTwo(Life):
+    """The same with two instances, one of which replaces the other for a while."""
+
+    INSTANCES = ("11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002")
 
 
 TestLife = Life.TestCase
@@ -257,3 +306,13 @@ TestLife.settings = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
+
+TestLifeOfTwo = LifeOfTwo.TestCase
+TestLifeOfTwo.settings = settings(TestLife.settings, max_examples=10)
+
+
+@pytest.mark.soak
+class TestLongLifeOfTwo(LifeOfTwo.TestCase):  # type: ignore[misc]  # hypothesis makes it when it runs
+    """The same for much longer."""
+
+    settings = settings(TestLife.settings, max_examples=300, stateful_step_count=40)
