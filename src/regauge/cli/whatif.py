@@ -11,13 +11,8 @@ from regauge.cli.output import Format, print_document, print_table, say, tell
 from regauge.cli.reading import From, read_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from regauge.scheduler import Change, Fitting, WhatIf
 
-    from regauge.collect import Estate
-    from regauge.scheduler import Change, Fitting, Place, PoolUse, Situation, WhatIf
-
-SCHEMA = "regauge.whatif/v1"
-BAR = 24
 MOST_PODS = 40
 MOST_POOLS = 30
 
@@ -36,6 +31,18 @@ Deletes = Annotated[list[str] | None, _many("--delete", "KIND/[NAMESPACE/]NAME",
 Scales = Annotated[list[str] | None, _many("--replicas", "KIND/NAMESPACE/NAME=N", "How many pods a workload has.")]
 Fits = Annotated[list[str] | None, _many("--fits", "KIND/NAMESPACE/NAME", "Count how many more copies fit.")]
 
+Plot = Annotated[
+    str | None, typer.Option("--plot", metavar="FILE.svg", help="Devices used and free of each pool, as a picture.")
+]
+
+
+def _print_schema(wanted: bool) -> None:
+    if wanted:
+        from regauge.cli.whatif_document import json_schema
+
+        print_document(json_schema(), Format.json)
+        raise typer.Exit
+
 
 def command(
     from_: From = None,
@@ -46,11 +53,18 @@ def command(
     delete: Deletes = None,
     replicas: Scales = None,
     fits: Fits = None,
+    plot: Plot = None,
     output: Output = Format.table,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", help="Print the JSON Schema of -o json, and end.", is_eager=True, callback=_print_schema
+        ),
+    ] = False,
 ) -> None:
     """Tell what a change would do before it is made: which pods find a place, which are stuck, what is free. Reads only.
 
@@ -61,9 +75,12 @@ def command(
     regauge whatif --from DIR --apply job.yaml --delete deployment/team/old
     regauge whatif --from DIR --replicas deployment/team/serve=12 --fits deployment/team/serve
     regauge whatif --from DIR --kube-version 1.37      the same cluster after an upgrade
+    regauge whatif --drain gpu-node-3 --plot use.svg   devices used and free, before and after
 
     Changes are made in the order of these options. Ends with 1 when a pod becomes stuck, else with 0.
     """
+    if plot and not plot.endswith(".svg"):
+        raise typer.BadParameter(f"--plot {plot}: only .svg files are written")
     changes = _changes(add_node_like, drain, taint_device, apply, delete, replicas)
     estate, gap = read_whole(from_, kubeconfig, context, "")
     if gap:
@@ -80,7 +97,11 @@ def command(
         _print(found)
         say(f"{estate.source}: Kubernetes {before.minor} before, {after.minor} after.")
     else:
-        print_document(_document(found, estate, before.minor, after.minor), output)
+        from regauge.cli.whatif_document import whatif_document
+
+        print_document(whatif_document(found, estate, before.minor, after.minor), output)
+    if plot:
+        _write_plot(found, plot, f"{estate.source}: devices in use before and after")
     if found.stuck:
         raise typer.Exit(1)
 
@@ -166,99 +187,28 @@ def _count(one: Fitting) -> str:
 
 
 def _print_use(found: WhatIf) -> None:
-    changed: list[tuple[str, str, str, str, str]] = []
-    same: list[tuple[str, str, str, str, str]] = []
-    earlier = {(one.driver, one.pool): one for one in found.before.pools}
-    totals: dict[str, list[PoolUse]] = {}
-    for pool in found.after.pools:
-        totals.setdefault(pool.driver, []).append(pool)
-        old = earlier.get((pool.driver, pool.pool))
-        was = "new" if old is None else "same" if old == pool else f"{old.free} free"
-        (same if old == pool else changed).append(_use_row(f"{pool.driver}/{pool.pool}", (pool,), was))
-    counted = {one.resource: one for one in found.before.counted}
-    for item in found.after.counted:
-        past = counted.get(item.resource)
-        was = "new" if past is None else "same" if past == item else f"{past.free} free"
-        chart = bar(item.used, item.devices)
-        same.append((f"{item.resource} (counted)", chart, str(item.free), "-", was))
-    summed = [
-        _use_row(f"{driver}: {len(pools)} pools", pools, "") for driver, pools in totals.items() if len(pools) > 1
-    ]
-    rows = [*changed[:MOST_POOLS], *summed, *(same if len(same) <= MOST_POOLS else ())]
-    if rows:
+    from regauge.cli.whatif_plot import cells, rows
+
+    everything = rows(found)
+    few = len(everything) <= MOST_POOLS
+    shown = [one for one in everything if few or one.changed or one.name.endswith(" pools")][:MOST_POOLS]
+    if shown:
         tell()
-        print_table(("POOL", "USED", "FREE", "TAINTED", "BEFORE"), rows)
-    left = max(len(changed) - MOST_POOLS, 0) + (len(same) if len(same) > MOST_POOLS else 0)
-    if left:
-        tell(f"and {left} more; -o json has them all")
+        print_table(("POOL", "BEFORE", "AFTER", "FREE", "TAINTED"), map(cells, shown))
+    if len(everything) > len(shown):
+        tell(f"and {len(everything) - len(shown)} more; -o json and --plot have them all")
 
 
-def _use_row(name: str, pools: Sequence[PoolUse], was: str) -> tuple[str, str, str, str, str]:
-    used, devices = sum(one.used for one in pools), sum(one.devices for one in pools)
-    return name, bar(used, devices), str(devices - used), str(sum(one.tainted for one in pools)), was
+def _write_plot(found: WhatIf, place: str, title: str) -> None:
+    from pathlib import Path
 
+    from regauge.base import InputError, Where
+    from regauge.cli.whatif_plot import svg
+    from regauge.host import RealFiles
 
-def bar(used: int, total: int) -> str:
-    """A bar of fixed width, and the numbers: what is used of a total."""
-    filled = min(BAR, -(-BAR * used // total)) if total > 0 and used > 0 else 0
-    return f"{'█' * filled}{'░' * (BAR - filled)} {used}/{total}"
-
-
-# -- for programs
-
-
-def _document(found: WhatIf, estate: Estate, before: str, after: str) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "source": estate.source,
-        "kubeVersion": {"before": before, "after": after},
-        "pods": [{"pod": one.pod, "before": _place(one.before), "after": _place(one.after)} for one in found.pods],
-        "schedulable": [one.pod for one in found.schedulable],
-        "stuck": [one.pod for one in found.stuck],
-        "unchanged": found.unchanged,
-        "before": _situation(found.before),
-        "after": _situation(found.after),
-        "notes": list(found.notes),
-        "notRead": [{"what": item.what, "why": item.why} for item in estate.skipped],
-    }
-
-
-def _place(one: Place) -> dict[str, str]:
-    return {"how": one.how, "node": one.node, "why": one.why}
-
-
-def _situation(one: Situation) -> dict[str, Any]:
-    return {
-        "pools": [
-            {
-                "driver": pool.driver,
-                "pool": pool.pool,
-                "node": pool.node,
-                "devices": pool.devices,
-                "used": pool.used,
-                "free": pool.free,
-                "tainted": pool.tainted,
-            }
-            for pool in one.pools
-        ],
-        "counted": [
-            {
-                "resource": item.resource,
-                "nodes": item.nodes,
-                "devices": item.devices,
-                "used": item.used,
-                "free": item.free,
-            }
-            for item in one.counted
-        ],
-        "fitting": [
-            {
-                "workload": item.workload,
-                "count": item.count,
-                "more": item.more,
-                "nodes": dict(item.nodes),
-                "why": item.why,
-            }
-            for item in one.fitting
-        ],
-    }
+    try:
+        RealFiles().write(str(Path(place).absolute()), svg(found, title))
+    except OSError as error:
+        fix = "name a file in a directory that may be written"
+        raise InputError(f"cannot be written: {error.strerror}", where=Where(place), fix=fix) from None
+    say(f"plot: {place}")

@@ -32,7 +32,6 @@ from regauge.scheduler.filters import matches_required_affinity, tolerates, unto
 from regauge.scheduler.finding import claim_named, find_named, near
 from regauge.scheduler.gangs import WAITS, GroupOutcome, schedule_group
 from regauge.scheduler.holding import HeldDevice, Holding, given, node_requirements
-from regauge.scheduler.gangs import WAITS, GroupOutcome, schedule_group
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.placing import check_node, held, schedule, unseen_parts
 from regauge.scheduler.resources import pod_requests
@@ -57,7 +56,6 @@ __all__ = [
     "BINDING_TIMEOUT_S",
     "SURROUNDING_KINDS",
     "WAITS",
-    "WAITS",
     "AddNodes",
     "Apply",
     "Change",
@@ -70,7 +68,6 @@ __all__ = [
     "Drain",
     "ExtendedClaim",
     "Fitting",
-    "GroupOutcome",
     "GroupOutcome",
     "Held",
     "HeldDevice",
@@ -106,8 +103,6 @@ __all__ = [
     "explain_pod",
     "extended_claim",
     "find_named",
-    "group_key",
-    "group_of_claim",
     "given",
     "group_key",
     "group_of_claim",
@@ -123,7 +118,6 @@ __all__ = [
     "pod_claims",
     "pod_requests",
     "schedule",
-    "schedule_group",
     "schedule_group",
     "tolerates",
     "unseen_parts",

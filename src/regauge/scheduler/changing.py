@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from regauge.allocator import DeviceId
 from regauge.base import InputError, Where
 from regauge.model import KINDS, Document, Kind, Object, Snapshot, document_view
-from regauge.model.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from regauge.model.core import Pod
+from regauge.model.kinds import NODE, POD, POD_DISRUPTION_BUDGET, RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.model.resource import EXTENDED_RESOURCE_CLAIM_ANNOTATION, DeviceTaint, DeviceToleration, ResourceClaim
 from regauge.scheduler.finding import near
 from regauge.scheduler.stored import as_stored
+from regauge.scheduler.surroundings import Budget
 from regauge.scheduler.templates import (
     SCALED,
     controller,
@@ -237,9 +239,27 @@ def _slice_like(slice_: Object, node: str, name: str) -> Object:
 def _drain(objects: _Objects, change: Drain) -> None:
     node = _find(objects, ObjectName(NODE.kind, "", change.node))
     objects.put({**node.object, "spec": {**part(node.object, "spec"), "unschedulable": True}})
-    for pod in _pods_on(objects, change.node):
-        if not is_tied_to_node(pod.object):
-            _evict(objects, pod)
+    leaving = [pod for pod in _pods_on(objects, change.node) if not is_tied_to_node(pod.object)]
+    objects.notes += _guarded(objects, leaving, change.node)
+    for pod in leaving:
+        _evict(objects, pod)
+
+
+def _guarded(objects: _Objects, leaving: Sequence[Document], node: str) -> Iterable[str]:
+    """What disruption budgets say to all of these pods being evicted."""
+    pods = [document_view(one, Pod) for one in leaving]
+    for document in objects.of(POD_DISRUPTION_BUDGET):
+        budget = document_view(document, Budget)
+        covered = [pod.metadata.name for pod in pods if budget.covers(pod)]
+        allowed = max(budget.status.disruptions_allowed, 0)
+        if len(covered) > allowed:
+            title, names = f"{budget.metadata.namespace}/{budget.metadata.name}", ", ".join(covered)
+            many = "none" if allowed == 0 else f"{allowed} at a time"
+            yield (
+                f"disruption budget {title} guards {len(covered)} pods on {node} ({names}) and lets {many} go now: draining "
+                "waits until those that went are ready elsewhere"
+                + (", and for ever if that does not change" if allowed == 0 else "")
+            )
 
 
 def _pods_on(objects: _Objects, node: str) -> list[Document]:

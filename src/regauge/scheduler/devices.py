@@ -49,6 +49,7 @@ from regauge.scheduler.filters import REFUSING_EFFECTS
 from regauge.scheduler.results import Refusal
 
 PLUGIN = "DynamicResources"
+CANNOT_ALLOCATE = "cannot allocate all claims"
 REMEMBERED_PROBLEMS = 128
 
 T = TypeVar("T")
@@ -336,7 +337,7 @@ def _in_words(outcome: Outcome, node: Node) -> Answer:
         case Fit():
             return outcome.results
         case NoFit():
-            return Refusal(PLUGIN, ("cannot allocate all claims",))
+            return Refusal(PLUGIN, (CANNOT_ALLOCATE,))
         case Abort():
             return Refusal(PLUGIN, (outcome.text,)) if outcome.on_node else outcome.text
         case Exhausted():

@@ -233,3 +233,18 @@ def _full(state: State, claim: ResourceClaim) -> tuple[str, ...]:
         f"claim {title(claim)} has {MAX_RESERVED_FOR} users, the most that status.reservedFor takes: one more pod can be "
         f"placed, but binding it fails; use more claims, {group}",
     )
+
+
+def not_preempted(state: State, priority: int) -> tuple[str, ...]:
+    """That nobody loses devices to a pod of this priority, if there is somebody of a lower one who has some."""
+    for claim in state.claims.values():
+        if claim.status.allocation is None:
+            continue
+        for user in claim.status.reserved_for:
+            other = state.pods.get((claim.metadata.namespace, user.name))
+            if other is not None and other.priority < priority:
+                return (
+                    "devices of claims are not preempted: up to 1.37 kube-scheduler takes no claim away from a pod of "
+                    f"lower priority, though pod {claim.metadata.namespace}/{user.name} has one",
+                )
+    return ()

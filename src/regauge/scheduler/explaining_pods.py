@@ -14,7 +14,16 @@ from regauge.model.core import Pod
 from regauge.model.resource import ResourceClaim
 from regauge.scheduler.claims import DYNAMIC_RESOURCES, pod_claims
 from regauge.scheduler.cycle import Cycle, begin, how_many
-from regauge.scheduler.explaining import ERROR, FITS, ClaimAnswer, cluster_notes, distance, explain_claim, mistakes
+from regauge.scheduler.explaining import (
+    ERROR,
+    FITS,
+    ClaimAnswer,
+    cluster_notes,
+    distance,
+    explain_claim,
+    mistakes,
+    not_preempted,
+)
 from regauge.scheduler.filters import NODE_AFFINITY
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.placing import schedule
@@ -197,11 +206,10 @@ class _Looked:
         if isinstance(outcome, Unschedulable) and outcome.preemption is not None:
             victims = ", ".join("/".join(one) for one in outcome.preemption.victims)
             notes.append(f"preemption would make room on {outcome.preemption.node}, taking away {victims}")
-        if isinstance(outcome, Unschedulable) and self._outranked():
-            notes.append(
-                "devices of claims are not preempted: up to 1.37 kube-scheduler takes no claim away from a pod of lower "
-                f"priority, though {self._outranked()} has one"
-            )
+        if isinstance(outcome, Unschedulable) and any(
+            one.plugin == DYNAMIC_RESOURCES for one in self.verdicts.values()
+        ):
+            notes += not_preempted(state, info.priority)
         unseen = outcome.unseen if isinstance(outcome, Scheduled) else ()
         notes += [f"not looked at: {one}" for one in unseen]
         notes += dict.fromkeys(text for node in self._looked() for text in _kubelet(state, info, node))
@@ -224,21 +232,6 @@ class _Looked:
         """Nodes that serve the pod's counted resources themselves, a few of them."""
         names = counted(self.cycle.pod)
         return [node for node in self.state.nodes.values() if any(node.allocatable.get(name) for name in names)][:1]
-
-    def _outranked(self) -> str:
-        """A pod of lower priority that holds devices where they are what is missing, or ""."""
-        missing = any(one.plugin == DYNAMIC_RESOURCES for one in self.verdicts.values())
-        if not missing:
-            return ""
-        mine = self.cycle.pod.priority
-        for claim in self.state.claims.values():
-            if claim.status.allocation is None:
-                continue
-            for user in claim.status.reserved_for:
-                other = self.state.pods.get((claim.metadata.namespace, user.name))
-                if other is not None and other.priority < mine:
-                    return f"pod {claim.metadata.namespace}/{user.name}"
-        return ""
 
 
 def _far(one: NodeVerdict) -> tuple[int, tuple[int, int, int], int]:

@@ -19,11 +19,12 @@ from regauge.model.core import Pod
 from regauge.model.kinds import POD, PRIORITY_CLASS
 from regauge.model.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 from regauge.scheduler.changing import Change, ObjectName, changed, find_document
-from regauge.scheduler.devices import PoolUse
+from regauge.scheduler.devices import CANNOT_ALLOCATE, PoolUse
+from regauge.scheduler.explaining import not_preempted
 from regauge.scheduler.nodes import is_terminal
 from regauge.scheduler.placing import schedule
 from regauge.scheduler.resources import is_extended
-from regauge.scheduler.results import Held, Outcome, Scheduled
+from regauge.scheduler.results import Held, Outcome, Scheduled, Unschedulable
 from regauge.scheduler.state import State, placed
 from regauge.scheduler.stored import as_stored, claim_templates, with_claims
 from regauge.scheduler.templates import new_pod
@@ -35,14 +36,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pod is or would be: `how` is one of the words above, `why` the scheduler's words where it is stuck."""
+    """Where a pod is or would be: `how` is one of the words above, `why` the scheduler's words where it is stuck.
+
+    `evicts`: pods of lower priority, as NAMESPACE/NAME, that the scheduler would take away from `node` to make room for a
+    pod that is stuck.
+    """
 
     how: str
     node: str = ""
     why: str = ""
+    evicts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.how} {self.node}" if self.node else self.how
+        return f"{self.how} {self.node}" if self.node and self.how != STUCK else self.how
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class Situation:
     pools: tuple[PoolUse, ...]
     counted: tuple[CountedUse, ...]
     fitting: tuple[Fitting, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +134,7 @@ def what_if(
     made = changed(snapshot, changes)
     last = _settle(made.snapshot, after, random, copies)
     pods, unchanged = _differences(first.places, last.places)
-    return WhatIf(first, last, pods, unchanged, made.notes)
+    return WhatIf(first, last, pods, unchanged, (*made.notes, *last.notes))
 
 
 def _is_there(snapshot: Snapshot, name: ObjectName) -> bool:
@@ -162,11 +169,20 @@ def _settle(snapshot: Snapshot, rules: Rules, random: Randomness, copies: Iterab
         places[name] = Place(RUNS, pod.spec.node_name) if pod.spec.node_name else Place(STUCK)
         if not pod.spec.node_name:
             waiting.append(pod)
+    notes: dict[str, None] = {}
     for pod in sorted(waiting, key=_turn):
-        places[f"{pod.metadata.namespace}/{pod.metadata.name}"] = place(state, pod, random)
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        places[name] = found = place(state, pod, random)
+        if found.evicts:
+            notes[
+                f"{name}: kube-scheduler would take {', '.join(found.evicts)} away from {found.node} to make room for it; "
+                "here nobody is preempted"
+            ] = None
+        elif found.how == STUCK and CANNOT_ALLOCATE in found.why:
+            notes |= dict.fromkeys(not_preempted(state, pod.spec.priority or 0))
     pools, counted = tuple(state.devices.pool_use()), tuple(_counted(state))
     fitting = tuple(_fitting(snapshot, state, find_document(snapshot, one), random) for one in copies)
-    return Situation(places, pools, counted, fitting)
+    return Situation(places, pools, counted, fitting, tuple(notes))
 
 
 def _turn(pod: Pod) -> tuple[int, str, str]:
@@ -178,7 +194,11 @@ def place(state: State, pod: Pod, random: Randomness) -> Place:
     """Try to schedule the pod; if it fits, the state is that after it was bound."""
     outcome = schedule(pod, state, state.rules, _FirstOf(random))
     if not isinstance(outcome, Scheduled):
-        return Place(STUCK, why=_why(outcome))
+        preemption = outcome.preemption if isinstance(outcome, Unschedulable) else None
+        if preemption is None:
+            return Place(STUCK, why=_why(outcome))
+        victims = tuple("/".join(one) for one in preemption.victims)
+        return Place(STUCK, preemption.node, _why(outcome), victims)
     user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
     chosen = {one.uid: one for one in outcome.allocations}
     for name in outcome.claims:

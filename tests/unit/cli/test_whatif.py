@@ -6,21 +6,30 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
-from tests.support import shared
+from jsonschema import Draft202012Validator
+from tests.support import ROOT, shared
 from typer.testing import CliRunner
 
 from regauge.cli.app import app
-from regauge.cli.whatif import BAR, bar
+from regauge.cli.whatif_document import json_schema
+from regauge.cli.whatif_plot import BAR, bar
 
 RUNNER = CliRunner()
 PILOT = "deployment/team-research/dra-pilot"
 
 
+VALID = Draft202012Validator(json_schema())
+
+
 def run(*arguments: str, given: str = "") -> tuple[int, str, str]:
+    """The exit code, what was printed and what was said. Every JSON document has to be of the form that is told."""
     result = RUNNER.invoke(app, ["whatif", *arguments], input=given)
     assert "Traceback" not in result.output and "a bug of ours" not in result.output, result.output
+    if "json" in arguments and result.exit_code in (0, 1):
+        VALID.validate(json.loads(result.stdout))
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -130,7 +139,7 @@ def test_bad_input_ends_in_words(arguments: tuple[str, ...], says: str) -> None:
     ("used", "total", "filled"), [(0, 8, 0), (1, 8, 3), (8, 8, BAR), (1, 10_000, 1), (0, 0, 0), (9, 8, BAR)]
 )
 def test_bars(used: int, total: int, filled: int) -> None:
-    text = bar(used, total)
+    text = bar((used, total))
     assert text.count("█") == filled and text.count("█") + text.count("░") == BAR and text.endswith(f" {used}/{total}")
 
 
@@ -138,3 +147,35 @@ def test_a_workload_with_a_template_that_is_no_template() -> None:
     broken = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: n}\nspec: {template: 7}\n"
     code, _, said = run("--from", "-", "--fits", "deployment/d", given=broken)
     assert code == 2 and "no containers" in said
+
+
+# -- the plot and the form
+
+
+def test_a_plot_shows_every_pool_before_and_after(tmp_path: Path) -> None:
+    picture = tmp_path / "use.svg"
+    code, _, said = run("--from", estate(), "--add-node-like", "canary-0", "--plot", str(picture))
+    assert code == 0 and f"plot: {picture}" in said
+    root = ElementTree.fromstring(picture.read_bytes())
+    assert root.tag.endswith("svg")
+    text = "".join(root.itertext()).replace("\xa0", " ")
+    for name in ("gpu.nvidia.com/canary-0-like-1", "gpu.nvidia.com/canary-1", "nvidia.com/gpu (counted)", "not there"):
+        assert name in text
+    assert "0/8" in text and "█" in text
+    assert "@font-face" not in picture.read_text() and "url(http" not in picture.read_text()
+
+
+def test_a_plot_is_an_svg_file(tmp_path: Path) -> None:
+    code, out, said = run("--from", estate(), "--plot", str(tmp_path / "use.png"))
+    assert (code, out) == (2, "") and "only .svg files are written" in said
+    (tmp_path / "use.svg").mkdir()
+    code, _, said = run("--from", estate(), "--plot", str(tmp_path / "use.svg"))
+    assert code == 2 and "use.svg: cannot be written" in said
+
+
+def test_the_schema_is_a_schema_and_the_one_on_the_page() -> None:
+    Draft202012Validator.check_schema(json_schema())
+    code, out, _ = run("--schema")
+    assert code == 0 and json.loads(out) == json_schema()
+    assert (ROOT / "docs" / "whatif.schema.json").read_text() == out
+    assert not VALID.is_valid({**forecast(), "more": 1})

@@ -245,3 +245,53 @@ def test_kinds_as_people_write_them() -> None:
     for text in ("pod/a/b", "Pods/a/b", "PODS/a/b"):
         assert object_name(text) == ObjectName("Pod", "a", "b")
     assert object_name("resourceslices/s") == ObjectName("ResourceSlice", "", "s")
+
+
+# -- what else would happen
+
+
+BUDGET = """
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: team}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
+status: {disruptionsAllowed: ALLOWED}
+"""
+
+
+@pytest.mark.parametrize(
+    ("allowed", "says"),
+    [(0, "lets none go now"), (1, "lets 1 at a time go now"), (2, ""), (-1, "and for ever if that does not change")],
+)
+def test_a_drain_that_a_disruption_budget_holds_up(allowed: int, says: str) -> None:
+    web = [
+        owned(pod(name, nodeName="n1")).replace("namespace: team,", "namespace: team, labels: {app: web},", 1)
+        for name in ("a", "b")
+    ]
+    other = owned(pod("c", nodeName="n1"))
+    cluster = snapshot(node("n1"), node("n2"), *web, other, BUDGET.replace("ALLOWED", str(allowed)))
+    found = asked(cluster, Drain("n1"))
+    assert {one.after.node for one in found.pods} == {"n2"}
+    notes = [one for one in found.notes if one.startswith("disruption budget team/web guards 2 pods on n1 (a, b)")]
+    assert len(notes) == (1 if says else 0) and all(says in note for note in notes)
+
+
+def test_whom_the_scheduler_would_take_away_is_said_and_nobody_is() -> None:
+    low = pod("low", nodeName="n1", priority="1", limits="{cpu: 1}")
+    high = pod("high", priority="100", limits="{cpu: 1}")
+    found = asked(snapshot(node("n1", room={"cpu": "1"}), low, high))
+    (one,) = found.pods
+    assert (one.after.how, one.after.node, one.after.evicts) == ("stuck", "n1", ("team/low",))
+    assert str(one.after) == "stuck"
+    assert any("would take team/low away from n1 to make room" in note for note in found.notes)
+
+
+@pytest.mark.row(270, how="unit")
+def test_that_devices_are_not_taken_away_is_said() -> None:
+    low = pod("low", nodeName="n1", priority="1", claims="[{name: g, resourceClaimName: c}]")
+    high = pod("high", priority="100", claims="[{name: g, resourceClaimName: mine}]")
+    holding = claim("c", ONE, status=held("a", users=f"[{user('low')}]"))
+    found = asked(snapshot(CLASS, node("n1", devices="[{name: a}]"), holding, claim("mine", ONE), low, high))
+    (one,) = found.pods
+    assert (one.after.how, one.after.evicts) == ("stuck", ())
+    assert any("devices of claims are not preempted" in note and "pod team/low has one" in note for note in found.notes)
