@@ -109,6 +109,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(None)
             sys.set_asyncgen_hooks(*hooks)
 
+    def carry_on_here(self) -> None:
+        """In a copy of the process, forked while the loop ran: it runs here, too. asyncio takes it for the other's."""
+        events._set_running_loop(self)
+
     def _step(self) -> None:
         if not self._ready:
             self._advance()

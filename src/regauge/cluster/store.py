@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,12 +27,15 @@ def slot(kind: Kind) -> Slot:
     return kind.group, kind.plural
 
 
+_SCALARS = frozenset({str, int, bool, float, type(None)})
+
+
 def copy_json(value: Any) -> Any:
-    """A deep copy of a JSON value."""
+    """A deep copy of a JSON value. Called for every write: what cannot be copied is not asked twice."""
     if isinstance(value, dict):
-        return {key: copy_json(item) for key, item in value.items()}
+        return {key: item if item.__class__ in _SCALARS else copy_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [copy_json(item) for item in value]
+        return [item if item.__class__ in _SCALARS else copy_json(item) for item in value]
     return value
 
 
@@ -61,6 +64,7 @@ class Change:
 
 
 Listener = Callable[[Change], None]
+_Listening = tuple[Listener, frozenset[Slot] | None]
 
 
 class Store:
@@ -71,7 +75,8 @@ class Store:
         self._sorted: dict[Slot, list[Key]] = {}
         self._owned: dict[tuple[Slot, str], dict[Key, None]] = {}
         self._log: deque[Change] = deque(maxlen=log_length)
-        self._listeners: dict[int, Listener] = {}
+        self._listeners: dict[int, _Listening] = {}
+        self._listeners_of: dict[Slot, tuple[Listener, ...]] = {}
         self._undelivered: deque[Change] = deque()
         self._delivering = False
         self._next_listener = 0
@@ -166,15 +171,28 @@ class Store:
             raise Gone(410, "Expired", f"too old resource version: {revision} ({oldest - 1})")
         return iter([change for change in self._log if change.revision > revision])
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every change from now on. Returns what ends it. Listeners take note; they do not write."""
+    def listen(self, listener: Listener, slots: Iterable[Slot] | None = None) -> Callable[[], None]:
+        """Call `listener` with every change from now on, or with those of some collections only. Returns what ends it.
+
+        Listeners take note; they do not write.
+        """
         number = self._next_listener
         self._next_listener += 1
-        self._listeners[number] = listener
+        self._listeners[number] = (listener, None if slots is None else frozenset(slots))
+        self._listeners_of.clear()
         return lambda: self._end_listening(number)
 
     def _end_listening(self, number: int) -> None:
         self._listeners.pop(number, None)
+        self._listeners_of.clear()
+
+    def _who_listens(self, names: Slot) -> tuple[Listener, ...]:
+        """In the order in which they came."""
+        found = self._listeners_of.get(names)
+        if found is None:
+            found = tuple(one for one, slots in self._listeners.values() if slots is None or names in slots)
+            self._listeners_of[names] = found
+        return found
 
     def _tell(self, change: Change) -> None:
         """Deliver in the order of revisions, even when a listener wrote: the outermost delivery goes on."""
@@ -186,7 +204,7 @@ class Store:
         try:
             while self._undelivered:
                 current = self._undelivered.popleft()
-                for listener in tuple(self._listeners.values()):
+                for listener in self._who_listens(slot(current.kind)):
                     listener(current)
         finally:
             self._delivering = False

@@ -13,6 +13,7 @@ INT64_DIGITS: Final = 18
 MAX_SHIFT_DIGITS: Final = 100_000
 
 _CHUNK_DIGITS: Final = 4000
+_CHUNK: Final = 10**_CHUNK_DIGITS
 
 
 class QuantityError(ValueError):
@@ -47,8 +48,8 @@ def digits_of_int(number: int) -> str:
     if number < 0:
         return "-" + digits_of_int(-number)
     chunks: list[str] = []
-    while number >= 10**_CHUNK_DIGITS:
-        number, chunk = divmod(number, 10**_CHUNK_DIGITS)
+    while number >= _CHUNK:
+        number, chunk = divmod(number, _CHUNK)
         chunks.append(str(chunk).zfill(_CHUNK_DIGITS))
     return str(number) + "".join(reversed(chunks))
 

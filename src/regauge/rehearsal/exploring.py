@@ -2,36 +2,44 @@
 
 A schedule is data and comes from one seed, so that a failure can be played again; it is made as small as possible before it
 is told. After the last step everything that was broken is mended and must settle; then the scenario's last `expect` holds.
+
+Until its first fault, a schedule is like every other in the same world. Seeds share a world by the fifty; it is played
+once, and copies of the process carry on from the moments at which their schedules begin. A schedule that is played from
+the start goes the same way.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 
+import msgspec
+
 from regauge.base import BugError, Clock, RegaugeError
-from regauge.cluster import run_virtual
-from regauge.cluster.control_plane import CONTROLLER_MANAGER, PROCESSES, SCHEDULER
+from regauge.cluster import VirtualLoop, run_virtual
+from regauge.cluster.control_plane import PROCESSES
 from regauge.features import DEFAULT_MINOR, minor_of, parse_feature_gates, rules
-from regauge.rehearsal.faults import Fault, What
+from regauge.rehearsal.forking import CAN_FORK, Forks
 from regauge.rehearsal.invariants import Violation
 from regauge.rehearsal.looks import describe, look_at
 from regauge.rehearsal.nodes import MemoryMachine, NodeWorld
 from regauge.rehearsal.playing import EPOCH_S, Stage
 from regauge.rehearsal.report import Mode
 from regauge.rehearsal.scenario import Scenario, Step
+from regauge.rehearsal.schedules import LAST_FAULT_S, Schedule, schedule_of
 
-MOST_FAULTS = 4
-LAST_FAULT_S = 60.0
+SEEDS_IN_A_WORLD = 50
+BEFORE_FIRST_S = 0.001
 WATCH_PERIOD_S = 1.0
 SETTLE_S = 400.0
 LIMIT_S = 86_400.0
 LIVENESS = "everything runs in the end"
 CRASH = "nothing ends by a bug"
 
-Schedule = tuple[Fault, ...]
+Branch = Callable[[Stage], Awaitable[bool]]
+"""Plans the faults of a run at the moment they begin. Says whether this process plays on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +70,43 @@ class Exploration:
 
 
 def explore(
-    scenario: Scenario, number: int, seed: int = 0, *, stop_at: int = 1, go_on: Callable[[int], bool] = lambda _: True
+    scenario: Scenario,
+    number: int,
+    seed: int = 0,
+    *,
+    stop_at: int = 1,
+    go_on: Callable[[int], bool] = lambda _: True,
+    processes: int = 1,
 ) -> Exploration:
-    """Try `number` schedules, seeds from `seed` on. Ends after `stop_at` failures, or when `go_on(tried)` says no."""
+    """Try `number` schedules, seeds from `seed` on. Ends after `stop_at` failures, or when `go_on(tried)` says no.
+
+    `processes`: how many schedules are played at a time. What is found does not depend on it.
+    """
     failures: list[Failure] = []
     tried = 0
-    while tried < number and len(failures) < stop_at and go_on(tried):
-        one = seed + tried
-        schedule = schedule_of(scenario, one)
-        found = violations(scenario, schedule, one)
-        tried += 1
-        if found:
-            small, told = _smallest(scenario, schedule, one, found)
+    for seeds in _worlds(range(seed, seed + number)):
+        run = _World(scenario, seeds, stop_at - len(failures), _counted_from(tried, go_on))
+        found = run.play(processes)
+        tried += len(found)
+        for one in run.failing(found):
+            small, told = _smallest(scenario, schedule_of(scenario, one), one, found[one])
             failures.append(Failure(one, small, told))
+        if len(failures) >= stop_at or len(found) < len(seeds):
+            break
     return Exploration(scenario.name, seed, tried, tuple(failures))
+
+
+def _counted_from(start: int, go_on: Callable[[int], bool]) -> Callable[[int], bool]:
+    return lambda number: go_on(start + number)
+
+
+def _worlds(seeds: range) -> Iterator[Sequence[int]]:
+    """The seeds, those of one world together."""
+    start = seeds.start
+    while start < seeds.stop:
+        end = min(seeds.stop, (start // SEEDS_IN_A_WORLD + 1) * SEEDS_IN_A_WORLD)
+        yield range(start, end)
+        start = end
 
 
 def _smallest(
@@ -94,38 +125,137 @@ def _smallest(
 
 
 def violations(scenario: Scenario, schedule: Schedule, seed: int) -> tuple[Violation, ...]:
-    """What does not hold under one schedule; empty when all does."""
+    """What does not hold under one schedule, played from the start; empty when all does."""
+
+    async def branch(stage: Stage) -> bool:
+        await _begin(stage, schedule)
+        _plan(stage, schedule)
+        return True
+
+    return _outcome(scenario, seed, branch)
+
+
+def _outcome(scenario: Scenario, seed: int, branch: Branch) -> tuple[Violation, ...]:
     try:
-        return run_virtual(lambda clock: _explore(scenario, schedule, seed, clock), epoch_s=EPOCH_S, limit_s=LIMIT_S)
+        return run_virtual(
+            lambda clock: _explore(scenario, seed // SEEDS_IN_A_WORLD, clock, branch), epoch_s=EPOCH_S, limit_s=LIMIT_S
+        )
     except (BugError, RegaugeError, OSError) as error:
         return (Violation(CRASH, f"{type(error).__name__}: {error}"),)
 
 
-async def _explore(scenario: Scenario, schedule: Schedule, seed: int, clock: Clock) -> tuple[Violation, ...]:
+@dataclass
+class _World:
+    """The schedules of seeds that share a world. `enough` failures end it, and so does `go_on`, told how many were tried."""
+
+    scenario: Scenario
+    seeds: Sequence[int]
+    enough: int
+    go_on: Callable[[int], bool]
+    order: list[tuple[float, int, Schedule]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        schedules = ((seed, schedule_of(self.scenario, seed)) for seed in self.seeds)
+        self.order = sorted(
+            ((_moment(schedule), seed, schedule) for seed, schedule in schedules), key=lambda item: item[:2]
+        )
+
+    def play(self, processes: int) -> dict[int, tuple[Violation, ...]]:
+        """What each seed that was tried has found."""
+        found = self._play_copies(processes) if CAN_FORK else {}
+        for _, seed, schedule in self.order:
+            if not self._more(found):
+                break
+            if seed not in found:
+                found[seed] = violations(self.scenario, schedule, seed)
+        return found
+
+    def failing(self, found: dict[int, tuple[Violation, ...]]) -> list[int]:
+        """The seeds that fail, in the order in which they were tried, and no more than are enough."""
+        return [seed for _, seed, _ in self.order if found.get(seed)][: self.enough]
+
+    def _more(self, found: dict[int, tuple[Violation, ...]]) -> bool:
+        return sum(map(bool, found.values())) < self.enough and self.go_on(len(found))
+
+    def _play_copies(self, processes: int) -> dict[int, tuple[Violation, ...]]:
+        with Forks(processes) as forks:
+
+            async def branch(stage: Stage) -> bool:
+                loop = _loop()
+                for _, seed, schedule in self.order:
+                    forks.make_room()
+                    if not self._more(_read(forks)):
+                        break
+                    await _begin(stage, schedule)
+                    if forks.fork(seed):
+                        loop.carry_on_here()
+                        _plan(stage, schedule)
+                        return True
+                return False
+
+            outcome = _outcome(self.scenario, self.seeds[0], branch)
+            if forks.is_copy:
+                forks.answer(msgspec.json.encode(outcome))
+            forks.wait()
+            return _read(forks)
+
+
+def _read(forks: Forks) -> dict[int, tuple[Violation, ...]]:
+    return {seed: msgspec.json.decode(said, type=tuple[Violation, ...]) for seed, said in forks.answers.items()}
+
+
+def _loop() -> VirtualLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop
+
+
+def _moment(schedule: Schedule) -> float:
+    """Seconds after the beginning until which nothing of a schedule happens."""
+    return max(0.0, min((fault.after_s for fault in schedule), default=0.0) - BEFORE_FIRST_S)
+
+
+async def _begin(stage: Stage, schedule: Schedule) -> None:
+    """Wait for the moment of a schedule, and come to it exactly."""
+    reached = asyncio.Event()
+    _loop().call_at(stage.began_s + _moment(schedule), reached.set)
+    await reached.wait()
+
+
+def _plan(stage: Stage, schedule: Schedule) -> None:
+    for fault in schedule:
+        stage.actor.plan(replace(fault, after_s=max(0.0, fault.after_s - _moment(schedule))))
+
+
+async def _explore(scenario: Scenario, seed: int, clock: Clock, branch: Branch) -> tuple[Violation, ...]:
     minor = minor_of(scenario.kube_version) if scenario.kube_version else DEFAULT_MINOR
     found = rules(minor, parse_feature_gates(scenario.feature_gates))
     world = NodeWorld(Mode.SIMULATED, clock, found, Random(seed), MemoryMachine)
     stage = Stage(scenario, world)
-    seen: list[Violation] = []
     try:
         await stage.build()
-        for fault in schedule:
-            stage.actor.plan(fault)
-        watch = asyncio.create_task(_watch(stage, seen), name="invariants")
-        for step in scenario.steps:
-            if step.verb not in ("expect", "wait", "table") and not seen:
-                await _take(stage, step)
-        await _until(clock, LAST_FAULT_S + stage.began_s)
-        if not seen:
-            await mend(stage)
-            await _settle(stage, seen)
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
-        if not seen:
-            seen += [*stage.invariants.check(settled=True), *_alive(stage)]
+        course = asyncio.create_task(_course(stage), name="course")
+        return await course if await branch(stage) else ()
     finally:
         stage.actor.stop()
         await world.stop()
+
+
+async def _course(stage: Stage) -> tuple[Violation, ...]:
+    """All steps, whatever goes wrong meanwhile; then everything is mended and has to settle."""
+    seen: list[Violation] = []
+    watch = asyncio.create_task(_watch(stage, seen), name="invariants")
+    for step in stage.scenario.steps:
+        if step.verb not in ("expect", "wait", "table") and not seen:
+            await _take(stage, step)
+    await _until(stage.world.clock, LAST_FAULT_S + stage.began_s)
+    if not seen:
+        await mend(stage)
+        await _settle(stage, seen)
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)
+    if not seen:
+        seen += [*stage.invariants.check(settled=True), *_alive(stage)]
     return tuple(seen)
 
 
@@ -175,82 +305,3 @@ async def mend(stage: Stage) -> None:
     stage.actor.restore_devices()
     for node in world.nodes.values():
         node.mend()
-
-
-# -- random schedules
-
-CONTROL_POINTS = (
-    (What.SCHEDULER_KILLED, f"write {SCHEDULER} update ResourceClaim after"),
-    (What.SCHEDULER_KILLED, f"write {SCHEDULER} update ResourceClaim/status *"),
-    (What.SCHEDULER_KILLED, f"write {SCHEDULER} update Pod/* *"),
-    (What.CONTROLLERS_KILLED, f"write {CONTROLLER_MANAGER} create ResourceClaim *"),
-    (What.CONTROLLERS_KILLED, "write ResourceClaimController update Pod/status *"),
-    (What.CONTROLLERS_KILLED, f"write {CONTROLLER_MANAGER} update ResourceClaim* *"),
-    (What.CONTROLLERS_KILLED, f"write {CONTROLLER_MANAGER} * Pod* *"),
-)
-NODE_POINTS = (
-    (What.DRIVER_KILLED, "file {node} driver checkpoint.json *"),
-    (What.DRIVER_KILLED, "file {node} driver *.yaml *"),
-    (What.DRIVER_KILLED, "file {node} driver *.json after"),
-    (What.DRIVER_KILLED, "call {node} *Resources *"),
-    (What.DRIVER_KILLED, "write driver on {node} * ResourceSlice *"),
-    (What.KUBELET_KILLED, "file {node} kubelet dra_manager_state *"),
-    (What.KUBELET_KILLED, "file {node} kubelet kubelet_internal_checkpoint *"),
-    (What.KUBELET_KILLED, "call {node} * *"),
-    (What.KUBELET_KILLED, "write kubelet {node} update Pod/status *"),
-    (What.KUBELET_KILLED, "write kubelet {node} delete Pod *"),
-    (What.NODE_REBOOTED, "file {node} driver checkpoint.json *"),
-    (What.NODE_REBOOTED, "file {node} kubelet dra_manager_state *"),
-)
-NODE_TIMES = (
-    What.DRIVER_KILLED,
-    What.KUBELET_KILLED,
-    What.NODE_DOWN,
-    What.NODE_REBOOTED,
-    What.NODE_DELETED,
-    What.DRIVER_STOPPED,
-)
-LASTING_ONES = (
-    What.DRIVER_HUNG,
-    What.DRIVER_SLOW,
-    What.DRIVER_FAILS,
-    What.FILES_FAIL,
-    What.TIMERS_LATE,
-    What.WATCH_BROKEN,
-)
-WRITERS = (SCHEDULER, CONTROLLER_MANAGER, "ResourceClaimController", "kubelet *", "driver on *")
-WRITE_FAULTS = (What.WRITES_FAIL, What.WRITES_CONFLICT, What.WRITES_SLOW)
-DEVICE_FAULTS = (What.DEVICE_UNHEALTHY, What.DEVICE_VANISHED)
-
-
-def schedule_of(scenario: Scenario, seed: int) -> Schedule:
-    """The schedule of a seed: one to four faults that fit the scenario's nodes and devices."""
-    chance = Random(seed)
-    nodes = [node for node in scenario.nodes if node.devices]
-    number = chance.randrange(1, MOST_FAULTS + 1)
-    return tuple(_fault(scenario, [node.name for node in nodes], chance) for _ in range(number))
-
-
-def _fault(scenario: Scenario, nodes: list[str], chance: Random) -> Fault:
-    node = chance.choice(nodes)
-    after_s = round(chance.random() * LAST_FAULT_S * 0.8, 2)
-    occurrence = chance.randrange(1, 7)
-    match chance.randrange(6):
-        case 0:
-            what, at = chance.choice(CONTROL_POINTS)
-            return Fault(what, at=at, after_s=after_s, occurrence=occurrence, lasts_s=chance.choice((0.5, 3.0, 10.0)))
-        case 1 | 2:
-            what, at = chance.choice(NODE_POINTS)
-            away_s = chance.choice((0.5, 3.0, 20.0))
-            return Fault(what, node, at=at.format(node=node), after_s=after_s, occurrence=occurrence, lasts_s=away_s)
-        case 3:
-            return Fault(chance.choice(NODE_TIMES), node, after_s=after_s, lasts_s=chance.choice((0.5, 5.0, 40.0)))
-        case 4:
-            what = chance.choice((*LASTING_ONES, *WRITE_FAULTS))
-            writer = chance.choice(WRITERS) if what in WRITE_FAULTS else "*"
-            times = chance.choice((1, 2, 5, 20))
-            return Fault(what, node, actor=writer, after_s=after_s, occurrence=occurrence, times=times, lasts_s=8.0)
-        case _:
-            described = next(one.devices for one in scenario.nodes if one.name == node)
-            names = [str(one["name"]) for one in scenario.devices[described]["devices"]]
-            return Fault(chance.choice(DEVICE_FAULTS), node, chance.choice(names), after_s=after_s)

@@ -14,7 +14,7 @@ from regauge.kube import WatchEvent
 from regauge.model import Kind, Object, Quantity, view
 from regauge.model.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.model.resource import POD_CLAIM_NAME_ANNOTATION, ResourceClaim, ResourceSlice
-from regauge.rehearsal.node_state import Held, NodeState, node_states
+from regauge.rehearsal.node_state import Held, NodeState, node_states, traces
 from regauge.rehearsal.nodes import NodeWorld
 
 ENDED = ("Succeeded", "Failed")
@@ -41,6 +41,7 @@ class Invariants:
         self._api = world.control.api
         self._slices: dict[str, Object] = {}
         self._slice_trouble: list[Violation] = []
+        self._clean: tuple[object, ...] = ()
         self.end = self._api.subscribe((RESOURCE_SLICE,), self._slice)
 
     def _slice(self, _kind: Kind, event: WatchEvent) -> None:
@@ -59,7 +60,18 @@ class Invariants:
             self._slice_trouble.append(Violation(SLICE_CHECK, text))
 
     def check(self, *, settled: bool) -> list[Violation]:
-        """What does not hold now. `settled`: nothing is under way any more, so that traces must be gone, too."""
+        """What does not hold now. `settled`: nothing is under way any more, so that traces must be gone, too.
+
+        As long as nothing that is looked at changes, what held holds.
+        """
+        looked_at = (*map(self._api.list, (RESOURCE_CLAIM, RESOURCE_SLICE, POD)), *traces(self._world))
+        if not settled and looked_at == self._clean and not self._slice_trouble:
+            return []
+        found = self._check(settled=settled)
+        self._clean = () if found else looked_at
+        return found
+
+    def _check(self, *, settled: bool) -> list[Violation]:
         claims = [view(one, ResourceClaim) for one in self._api.list(RESOURCE_CLAIM)]
         nodes = node_states(self._world)
         known = {pod["metadata"]["uid"] for pod in self._api.list(POD) if phase_of(pod) not in ENDED}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
 
 from regauge.base import InputError
 from regauge.cluster.kubelet import (
@@ -16,6 +18,8 @@ from regauge.rehearsal.nodes import NodeWorld, RehearsedNode
 
 CLAIM_PREFIX = "claim-"
 UID_LENGTH = 36
+MOST_REMEMBERED = 256
+"""Checkpoints are looked at far more often than they change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,37 @@ def node_states(world: NodeWorld) -> tuple[NodeState, ...]:
     return tuple(_state(node) for node in world.nodes.values())
 
 
+def traces(world: NodeWorld) -> tuple[object, ...]:
+    """What the states are read from, to be compared: as long as it is the same, so are they; but not which nodes are up."""
+    return tuple(
+        (*(_read(node, path) for path in _checkpoints(node)), node.runtime.containers())
+        for node in world.nodes.values()
+    )
+
+
+def _read(node: RehearsedNode, path: str) -> bytes | None:
+    try:
+        return node.machine.files.read(path)
+    except FileNotFoundError:
+        return None
+
+
+def _checkpoints(node: RehearsedNode) -> Iterator[str]:
+    yield f"{node.kubelet_dir}/{DRA_CHECKPOINT_NAME}"
+    yield from (path for _, path in _of_drivers(node))
+
+
+def _of_drivers(node: RehearsedNode) -> Iterator[tuple[str, str]]:
+    """The drivers that have a directory on a node, and where their checkpoints are."""
+    plugins = f"{node.kubelet_dir}/plugins"
+    try:
+        drivers = node.machine.files.names(plugins)
+    except FileNotFoundError:
+        return
+    for driver in drivers:
+        yield driver, f"{plugins}/{driver}/checkpoint.json"
+
+
 def _state(node: RehearsedNode) -> NodeState:
     unreadable: list[str] = []
     return NodeState(
@@ -73,39 +108,42 @@ def _state(node: RehearsedNode) -> NodeState:
     )
 
 
-def _claims(node: RehearsedNode, unreadable: list[str]) -> dict[str, ClaimState]:
+def _claims(node: RehearsedNode, unreadable: list[str]) -> Mapping[str, ClaimState]:
     path = f"{node.kubelet_dir}/{DRA_CHECKPOINT_NAME}"
     try:
-        found = decode_dra_checkpoint(node.machine.files.read(path), path)
+        return _claims_in(node.machine.files.read(path), path)
     except FileNotFoundError:
         return {}
     except InputError as error:
         unreadable.append(str(error))
         return {}
-    return {claim.uid: claim for claim in found}
+
+
+@lru_cache(MOST_REMEMBERED)
+def _claims_in(data: bytes, path: str) -> Mapping[str, ClaimState]:
+    return MappingProxyType({claim.uid: claim for claim in decode_dra_checkpoint(data, path)})
 
 
 def _prepared(node: RehearsedNode, unreadable: list[str]) -> tuple[Prepared, ...]:
-    files, plugins = node.machine.files, f"{node.kubelet_dir}/plugins"
     found: list[Prepared] = []
-    try:
-        drivers = files.names(plugins)
-    except FileNotFoundError:
-        return ()
-    for driver in drivers:
-        path = f"{plugins}/{driver}/checkpoint.json"
+    for driver, path in _of_drivers(node):
         try:
-            record = decode_checkpoint(files.read(path), path)
+            found += _prepared_in(node.machine.files.read(path), path, driver)
         except FileNotFoundError:
             continue
         except InputError as error:
             unreadable.append(str(error))
-            continue
-        for claim in record.claims.values():
-            devices = tuple(one.device for one in claim.devices)
-            exclusive = tuple(one.device for one in claim.devices if not one.admin and one.share_id is None)
-            done = claim.state.value == "PrepareCompleted"
-            found.append(Prepared(driver, claim.uid, claim.title, devices, done, exclusive))
+    return tuple(found)
+
+
+@lru_cache(MOST_REMEMBERED)
+def _prepared_in(data: bytes, path: str, driver: str) -> tuple[Prepared, ...]:
+    found: list[Prepared] = []
+    for claim in decode_checkpoint(data, path).claims.values():
+        devices = tuple(one.device for one in claim.devices)
+        exclusive = tuple(one.device for one in claim.devices if not one.admin and one.share_id is None)
+        done = claim.state.value == "PrepareCompleted"
+        found.append(Prepared(driver, claim.uid, claim.title, devices, done, exclusive))
     return tuple(found)
 
 

@@ -58,20 +58,20 @@ def _masked(prefix: str) -> str:
     return f"{prefix[:-1]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
-def name_faults(kind: Kind, name: str) -> list[str]:
+def name_faults(kind: Kind, name: str) -> tuple[str, ...]:
     """What is wrong with the name of an object of this kind."""
     if kind.plural in _PATH_NAMES:
         if name in (".", ".."):
-            return [f"may not be '{name}'"]
-        return [f"may not contain '{bad}'" for bad in ("/", "%") if bad in name]
+            return (f"may not be '{name}'",)
+        return tuple(f"may not contain '{bad}'" for bad in ("/", "%") if bad in name)
     labels_only = kind.plural in _LABEL_NAMES and not kind.group
     faults = label_faults(name) if labels_only else subdomain_faults(name)
     if kind.plural != "deviceclasses":
         return faults
     # Upstream counts bytes everywhere, and says so for this kind alone.
-    return [
+    return tuple(
         fault.replace(" characters", " bytes") if fault.startswith("must be no more") else fault for fault in faults
-    ]
+    )
 
 
 def _labels(labels: dict[str, Any]) -> Iterator[Error]:

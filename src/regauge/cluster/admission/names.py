@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 
 from regauge.cluster.refusals import FieldError, invalid, required, too_long
 
@@ -30,30 +32,37 @@ _VALUE_TEXT = (
 )
 
 
+MOST_REMEMBERED = 4096
+"""Names come again and again: with every write of the same object, and as the labels of many."""
+
+
 def _bytes(value: str) -> int:
     return len(value.encode())
 
 
-def label_faults(value: str) -> list[str]:
+@lru_cache(MOST_REMEMBERED)
+def label_faults(value: str) -> tuple[str, ...]:
     """What is wrong with a DNS label (63 bytes)."""
-    faults = ["must be no more than 63 characters"] if _bytes(value) > 63 else []
+    faults = ("must be no more than 63 characters",) if _bytes(value) > 63 else ()
     if re.fullmatch(_LABEL, value):
         return faults
-    return [*faults, "must not contain dots" if re.fullmatch(_SUBDOMAIN, value) else _LABEL_TEXT]
+    return (*faults, "must not contain dots" if re.fullmatch(_SUBDOMAIN, value) else _LABEL_TEXT)
 
 
-def subdomain_faults(value: str) -> list[str]:
+@lru_cache(MOST_REMEMBERED)
+def subdomain_faults(value: str) -> tuple[str, ...]:
     """What is wrong with a DNS subdomain (253 bytes)."""
-    faults = ["must be no more than 253 characters"] if _bytes(value) > 253 else []
-    return faults if re.fullmatch(_SUBDOMAIN, value) else [*faults, _SUBDOMAIN_TEXT]
+    faults = ("must be no more than 253 characters",) if _bytes(value) > 253 else ()
+    return faults if re.fullmatch(_SUBDOMAIN, value) else (*faults, _SUBDOMAIN_TEXT)
 
 
-def qualified_name_faults(value: str) -> list[str]:
+@lru_cache(MOST_REMEMBERED)
+def qualified_name_faults(value: str) -> tuple[str, ...]:
     """What is wrong with a label key: an optional subdomain, a slash and a name of at most 63 bytes."""
     prefix, slash, name = value.rpartition("/")
     if value.count("/") > 1:
         example = "a valid label key " + _NAME_PART_TEXT.removesuffix(")")
-        return [f"{example}) with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+        return (f"{example}) with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
     faults: list[str] = []
     if slash:
         faults = ["prefix part must be non-empty"] if not prefix else _prefixed(subdomain_faults(prefix))
@@ -61,16 +70,19 @@ def qualified_name_faults(value: str) -> list[str]:
         faults.append("name part must be non-empty")
     elif _bytes(name) > 63:
         faults.append("name part must be no more than 63 bytes")
-    return faults if re.fullmatch(_NAME_PART, name) else [*faults, f"name part {_NAME_PART_TEXT}"]
+    if not re.fullmatch(_NAME_PART, name):
+        faults.append(f"name part {_NAME_PART_TEXT}")
+    return tuple(faults)
 
 
-def _prefixed(faults: list[str]) -> list[str]:
+def _prefixed(faults: Iterable[str]) -> list[str]:
     return [f"prefix part {fault}" for fault in faults]
 
 
-def label_value_faults(value: str) -> list[str]:
-    faults = ["must be no more than 63 bytes"] if _bytes(value) > 63 else []
-    return faults if re.fullmatch(_LABEL_VALUE, value) else [*faults, _VALUE_TEXT]
+@lru_cache(MOST_REMEMBERED)
+def label_value_faults(value: str) -> tuple[str, ...]:
+    faults = ("must be no more than 63 bytes",) if _bytes(value) > 63 else ()
+    return faults if re.fullmatch(_LABEL_VALUE, value) else (*faults, _VALUE_TEXT)
 
 
 def label_errors(path: str, value: str) -> list[FieldError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from regauge.cluster.refusals import bad_request
@@ -11,6 +12,7 @@ from regauge.model import Kind, Object, Quantity
 Path = tuple[str, ...]
 
 _EACH = "*"
+MOST_REMEMBERED = 4096
 _RESOURCES: tuple[Path, ...] = (("resources", "limits", _EACH), ("resources", "requests", _EACH))
 _POD: tuple[Path, ...] = (
     *((field, _EACH, *path) for field in ("containers", "initContainers") for path in _RESOURCES),
@@ -56,35 +58,53 @@ _PATHS: dict[tuple[str, str], tuple[Path, ...]] = {
 }
 
 
+class _Tree(dict[str, "_Tree"]):
+    """Paths by their first step. Without steps: here is a quantity."""
+
+
+def _grown(paths: Iterable[Path]) -> _Tree:
+    root = _Tree()
+    for path in paths:
+        at = root
+        for step in path:
+            at = at.setdefault(step, _Tree())
+    return root
+
+
+_TREES = {names: _grown(paths) for names, paths in _PATHS.items()}
+
+
 def canonical_quantities(kind: Kind, object_: Object) -> Object:
-    """A copy in which every quantity has its canonical text. Raises `ApiError` 400 for what is no quantity."""
-    paths = _PATHS.get((kind.group, kind.plural))
-    if not paths:
+    """The object with the canonical text of every quantity; what holds none that differs is not copied.
+
+    Raises `ApiError` 400 for what is no quantity.
+    """
+    tree = _TREES.get((kind.group, kind.plural))
+    if tree is None:
         return object_
     try:
-        new: Object = _along(object_, paths)
+        new: Object = _along(object_, tree)
         return new
     except ValueError as error:
         text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
         raise bad_request(text) from None
 
 
-def _along(value: Any, paths: Iterable[Path]) -> Any:
-    """`value` with the quantities at the ends of `paths` made canonical; what does not lead there stays as it is."""
-    branches: dict[str, list[Path]] = {}
-    for path in paths:
-        if not path:
-            return _canonical(value)
-        branches.setdefault(path[0], []).append(path[1:])
-    if _EACH in branches:
-        rest = branches[_EACH]
-        if isinstance(value, dict):
-            return {key: _along(item, rest) for key, item in value.items()}
-        return [_along(item, rest) for item in value] if isinstance(value, list) else value
-    if not isinstance(value, dict):
-        return value
-    changed = {key: _along(value[key], rest) for key, rest in branches.items() if key in value}
-    return {**value, **changed} if changed else value
+def _along(value: Any, tree: _Tree) -> Any:
+    """`value` with the quantities at the ends of `tree` made canonical; what does not lead there stays as it is."""
+    if not tree:
+        return _canonical(value)
+    each = tree.get(_EACH)
+    if isinstance(value, dict):
+        steps = tree.items() if each is None else ((key, each) for key in value)
+        changed = {
+            key: new for key, rest in steps if key in value and (new := _along(value[key], rest)) is not value[key]
+        }
+        return {**value, **changed} if changed else value
+    if each is not None and isinstance(value, list):
+        new = [_along(item, each) for item in value]
+        return new if any(one is not item for one, item in zip(new, value, strict=True)) else value
+    return value
 
 
 def _canonical(value: Any) -> Any:
@@ -92,4 +112,10 @@ def _canonical(value: Any) -> Any:
         return value
     if isinstance(value, bool | dict | list):
         return str(Quantity.parse("true"))  # refused in the words for what is no quantity
+    text = _text(value) if isinstance(value, str) else str(Quantity.from_document(value))
+    return value if text == value else text
+
+
+@lru_cache(MOST_REMEMBERED)
+def _text(value: str) -> str:
     return str(Quantity.from_document(value))

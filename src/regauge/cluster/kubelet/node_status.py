@@ -22,6 +22,9 @@ _CONDITIONS = (
 )
 
 
+Counts = tuple[Mapping[str, int], Mapping[str, int]]
+
+
 @dataclass(slots=True)
 class NodeReporter:
     """Keeps one node's object. Resources whose plugin is gone for good stay at 0 for ever, as upstream keeps them."""
@@ -29,6 +32,7 @@ class NodeReporter:
     node: NodeParts
     _zeroed: set[str] = field(default_factory=set)
     _told_s: float = float("-inf")
+    _told_of: tuple[object, Counts] = (None, ({}, {}))
 
     def start(self) -> None:
         """Report at once, then again and again."""
@@ -44,13 +48,18 @@ class NodeReporter:
             found = self.node.api.find(NODE, name)
             if found is None:
                 found = self.node.api.create(NODE, self._new())
+            counts = self._counts()
+            now_s = self.node.clock.monotonic_s()
+            due = now_s - self._told_s >= self.node.options.timings.node_report_s
+            if not due and self._told_of[0] is found and self._told_of[1] == counts:
+                return True
             self._label(found)
             old = found.get("status", {})
-            status = self._status(old)
-            now_s = self.node.clock.monotonic_s()
-            if not _same(old, status) or now_s - self._told_s >= self.node.options.timings.node_report_s:
+            status = self._status(old, counts)
+            if due or not _same(old, status):
                 self.node.api.patch(NODE, name, {"status": status}, subresource="status")
                 self._told_s = now_s
+            self._told_of = (found, counts)
         except (ApiError, TransientError) as error:
             self.node.options.say(f"node status was not written, will retry: {error}")
             return False
@@ -107,17 +116,21 @@ class NodeReporter:
         if missing:
             self.node.api.patch(NODE, self.node.name, {"metadata": {"labels": missing}})
 
-    def _status(self, old: Mapping[str, Any]) -> dict[str, Any]:
+    def _counts(self) -> Counts:
+        """Devices by resource: capacity and allocatable."""
         capacity, allocatable, gone = self.node.devices.capacity()
         self._zeroed |= set(gone)
         self._zeroed -= set(capacity)
-        zero = dict.fromkeys(sorted(self._zeroed), "0")
+        zero = dict.fromkeys(sorted(self._zeroed), 0)
+        return {**zero, **capacity}, {**zero, **allocatable}
+
+    def _status(self, old: Mapping[str, Any], counts: Counts) -> dict[str, Any]:
         own = dict(self.node.options.capacity)
-        now_s = self.node.clock.now_s()
+        capacity, allocatable = map(_quantities, counts)
         return {
-            "capacity": {**own, **zero, **_quantities(capacity)},
-            "allocatable": {**own, **zero, **_quantities(allocatable)},
-            "conditions": _conditions(old, now_s),
+            "capacity": {**own, **capacity},
+            "allocatable": {**own, **allocatable},
+            "conditions": _conditions(old, self.node.clock.now_s()),
             "nodeInfo": self._info(),
         }
 

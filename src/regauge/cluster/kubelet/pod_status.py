@@ -52,6 +52,11 @@ def pod_status(facts: Facts, old: Mapping[str, Any]) -> Status:
     return status
 
 
+def shown(record: ContainerRecord) -> tuple[object, ...]:
+    """What a status tells of a container, to be compared."""
+    return record.run, record.ended, record.last, record.waiting, record.starts
+
+
 def rejected_status(reason: str, message: str, old: Mapping[str, Any], now_s: float) -> Status:
     """The status of a pod that was not admitted: only the verdict is left of it."""
     kept = [one for one in old.get("conditions", ()) if one.get("type") not in KUBELET_CONDITIONS]

@@ -28,7 +28,7 @@ from regauge.cluster.kubelet.pod_plan import (
     plan,
     records_for,
 )
-from regauge.cluster.kubelet.pod_status import Facts, ended_of, pod_status
+from regauge.cluster.kubelet.pod_status import Facts, ended_of, pod_status, shown
 from regauge.cluster.runtimes import ContainerState, StartFailed
 from regauge.model import Object, view
 from regauge.model.core import Pod
@@ -53,6 +53,7 @@ class PodWorker:
         self._ending = asyncio.Event()
         self._grace_s: float | None = None
         self._orphaned = False
+        self._told: tuple[object, ...] = ()
 
     @property
     def uid(self) -> str:
@@ -254,13 +255,22 @@ class PodWorker:
                 self._node.event(self.object, "Warning", "BackOff", message)
 
     def _report(self, *, terminal: bool = False) -> bool:
-        """Write the status as it is. While claims are still held the phase stays as it was."""
+        """Write the status as it is. While claims are still held the phase stays as it was.
+
+        Where neither the pod nor what is in the API has changed since, all has been told.
+        """
         old = self._node.status_of(self.pod)
-        status = pod_status(self._facts(terminal), old)
+        facts = self._facts(terminal)
+        made_of = (terminal, facts.sandbox, facts.health, *(shown(record) for record in self.records.values()))
+        if self._told and self._told[0] is old and self._told[1:] == made_of:
+            return True
+        status = pod_status(facts, old)
         ended = status["phase"] in ("Succeeded", "Failed")
         if ended and not terminal:
             status["phase"] = old.get("phase", "Pending")
-        return self._node.write_status(self.pod, status)
+        written = self._node.write_status(self.pod, status)
+        self._told = (self._node.status_of(self.pod), *made_of) if written else ()
+        return written
 
     def _facts(self, terminal: bool) -> Facts:
         health = {
