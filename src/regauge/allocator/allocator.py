@@ -7,11 +7,24 @@ from copy import copy
 from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace as replace_fields
 
 from regauge.allocator.decisions import Decisions
-from regauge.allocator.explaining import UNSUPPORTED, ClusterExplanation, Explanation, explain, explain_all
+from regauge.allocator.explaining import (
+    ERROR,
+    FITS,
+    MISFIT,
+    UNKNOWN,
+    UNSUPPORTED,
+    ClusterExplanation,
+    Explanation,
+    explain,
+    explain_all,
+    with_mistakes,
+)
 from regauge.allocator.inventory import Inventory
-from regauge.allocator.outcome import Abort, NoFit, Outcome, Unsupported
+from regauge.allocator.mistakes import Mistake, mistakes
+from regauge.allocator.outcome import Abort, Exhausted, Fit, NoFit, Outcome, Unsupported
 from regauge.allocator.pools import NodeView, view
 from regauge.allocator.problem import Problem, claim_label, compile_claims
 from regauge.allocator.results import Solution, outcome_of
@@ -26,6 +39,7 @@ from regauge.model.core import Node
 from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 
 DEFAULT_BUDGET = 200_000
+_PATIENCE = 20_000
 _REMEMBERED = 128
 
 
@@ -100,18 +114,36 @@ class Allocator:
         decisions = self._decide(claims)
         if isinstance(decisions, Unsupported):
             return {node.metadata.name: decisions for node in nodes}
-        found = {node.metadata.name: decisions.on(self.view(node), self.usage) for node in nodes}
+        found = decisions.on_nodes(nodes, self.view, self.usage)
         asked = [claim.label for claim in decisions.problem.claims]
         names = dict(zip(asked, map(claim_label, claims), strict=True))
         if any(name != other for name, other in names.items()):
-            for node in nodes:
-                outcome = found[node.metadata.name]
-                if isinstance(outcome, Abort):
-                    found[node.metadata.name] = self.allocate(node, claims)
-                elif isinstance(outcome, NoFit) and outcome.bound is not None:
-                    bound = replace(outcome.bound, claim=names[outcome.bound.claim])
-                    found[node.metadata.name] = NoFit(bound, outcome.steps)
+            found.update(self._named(nodes, claims, found, names))
         return found
+
+    def _named(
+        self,
+        nodes: tuple[Node, ...],
+        claims: tuple[ResourceClaim, ...],
+        found: Mapping[str, Outcome],
+        names: Mapping[str, str],
+    ) -> dict[str, Outcome]:
+        """The outcomes among those found for other claims that ask for the same, which name them, for these."""
+        named: dict[str, Outcome] = {}
+        alike: dict[int, NoFit] = {}
+        for name, outcome in found.items():
+            if isinstance(outcome, NoFit):
+                if outcome.bound is None:
+                    continue
+                known = alike.get(id(outcome))
+                if known is None:
+                    bound = replace(outcome.bound, claim=names[outcome.bound.claim])
+                    known = alike[id(outcome)] = NoFit(bound, outcome.steps)
+                named[name] = known
+        for node in nodes if any(isinstance(one, Abort) for one in found.values()) else ():
+            if isinstance(found[node.metadata.name], Abort):
+                named[node.metadata.name] = self.allocate(node, claims)
+        return named
 
     def _decide(self, claims: tuple[ResourceClaim, ...]) -> Decisions | Unsupported:
         """The decisions for claims that ask for the same, whatever they are called."""
@@ -135,7 +167,32 @@ class Allocator:
             return _unsupported(node, claims, problem)
         offered = self.view(node)
         outcome = solve(problem, offered, self.usage, self.randomness, self.budget)
-        return explain(problem, offered, self.usage, outcome, reads_of(self.rules))
+        found = explain(problem, offered, self.usage, outcome, reads_of(self.rules))
+        return found if found.outcome == FITS else with_mistakes(found, self.mistakes(node, claims, outcome))
+
+    def mistakes(
+        self, node: Node, claims: Iterable[ResourceClaim], outcome: Outcome | None = None
+    ) -> tuple[Mistake, ...]:
+        """The known mistakes of this minor that decide the answer for `claims` on `node`, which is `outcome`."""
+        claims = tuple(claims)
+        here = _told(self.allocate(node, claims) if outcome is None else outcome)
+
+        def without(quirks: frozenset[str]) -> tuple[str, bool] | None:
+            rules = replace(self.rules, quirks=self.rules.quirks - quirks)
+            other = Allocator(
+                self.inventory,
+                self.classes,
+                self.usage,
+                rules,
+                randomness=self.randomness,
+                selectors=self.selectors,
+                budget=min(self.budget, _PATIENCE),
+            )
+            answer = other.allocate(node, claims)
+            same = isinstance(answer, Exhausted) or _told(answer) == here
+            return None if same else (_in_words(answer), isinstance(answer, Fit))
+
+        return mistakes(self.rules, without)
 
     def explain_nodes(self, nodes: Iterable[Node], claims: Iterable[ResourceClaim]) -> ClusterExplanation:
         """The same for many nodes, put together by reason."""
@@ -156,3 +213,25 @@ class Allocator:
 def _unsupported(node: Node, claims: Iterable[ResourceClaim], found: Unsupported) -> Explanation:
     labels = tuple(map(claim_label, claims))
     return Explanation(node.metadata.name, labels, UNSUPPORTED, found.feature, error=found.text)
+
+
+def _told(outcome: Outcome) -> tuple[str, object]:
+    """What has to differ for an answer to be another one: not the words of an error, or what is made up."""
+    if not isinstance(outcome, Fit):
+        return type(outcome).__name__, None
+    results = [replace_fields(one, share_id=None) for result in outcome.results for one in result.devices.results]
+    return FITS, results
+
+
+def _in_words(outcome: Outcome) -> str:
+    match outcome:
+        case Fit():
+            given = ((one.request, one) for result in outcome.results for one in result.devices.results)
+            return f"{FITS}: " + "; ".join(f"{name}: {one.driver}/{one.pool}/{one.device}" for name, one in given)
+        case Abort(text=text):
+            return f"{ERROR}: {text}"
+        case NoFit():
+            return MISFIT
+        case Unsupported(feature=feature):
+            return f"{UNSUPPORTED}: {feature}"
+    return UNKNOWN

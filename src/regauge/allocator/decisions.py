@@ -8,7 +8,7 @@ still meet.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from operator import is_
 from typing import NamedTuple
@@ -21,9 +21,10 @@ from regauge.allocator.results import Solution, outcome_of
 from regauge.allocator.solving import find
 from regauge.allocator.straight import Straight, is_ordinary
 from regauge.allocator.table import Cell, Table
-from regauge.allocator.usage import PoolUsage, Usage
+from regauge.allocator.usage import PoolId, PoolUsage, Usage
 from regauge.allocator.values import UNKNOWN, Value
 from regauge.base import Randomness
+from regauge.model.core import Node
 from regauge.model.resource import DeviceTaint
 
 _MOST_PATHS = 4096
@@ -49,6 +50,26 @@ class _Answered(NamedTuple):
     outcome: Outcome
 
 
+class _Round(NamedTuple):
+    """The answers for many nodes at once: which nodes look at which pool, by their places, and which are asked again.
+
+    `unsure` are places of nodes whose answer is not kept.
+    """
+
+    nodes: tuple[Node, ...]
+    usage: Usage
+    found: dict[str, Outcome]
+    lookers: dict[PoolId, list[int]]
+    unsure: set[int]
+
+    def outdated(self, usage: Usage) -> set[int]:
+        """The places of the nodes to be asked again when this is in use now."""
+        before, now = self.usage.pools, usage.pools
+        changed = [pool for pool, held in now.items() if before.get(pool) is not held]
+        changed += before.keys() - now.keys()
+        return self.unsure.union(*(self.lookers.get(pool, ()) for pool in changed))
+
+
 class Decisions:
     """The answers for one problem, node by node, whatever is in use. What was worked out once serves again."""
 
@@ -61,6 +82,31 @@ class Decisions:
         self._arrived = 0
         self._straight = Straight(problem) if is_ordinary(problem) else None
         self._answered: dict[NodeView, _Answered] = {}
+        self._round: _Round | None = None
+
+    def on_nodes(
+        self, nodes: tuple[Node, ...], view_of: Callable[[Node], NodeView | Abort], usage: Usage
+    ) -> dict[str, Outcome]:
+        """The answer for each node, by its name. Of the same nodes only those are looked at whose pools are used
+        otherwise than when they were asked last."""
+        last = self._round
+        if last is None or len(last.nodes) != len(nodes) or not all(map(is_, last.nodes, nodes)):
+            last = _Round(nodes, usage, {}, {}, set())
+            for place, node in enumerate(nodes):
+                offered = view_of(node)
+                for pool in () if isinstance(offered, Abort) else offered.pools:
+                    last.lookers.setdefault(pool.id, []).append(place)
+            asked: Iterable[int] = range(len(nodes))
+        else:
+            asked = last.outdated(usage)
+        found, unsure = last.found.copy(), set()
+        for place in asked:
+            offered = view_of(nodes[place])
+            outcome = found[nodes[place].metadata.name] = self.on(offered, usage)
+            if isinstance(outcome, Abort) or not (isinstance(offered, NodeView) and offered.plain):
+                unsure.add(place)
+        self._round = _Round(nodes, usage, found, last.lookers, unsure) if len(found) == len(nodes) else None
+        return found.copy()
 
     def on(self, view: NodeView | Abort, usage: Usage) -> Outcome:
         """The answer for one node. The same outcome comes back as long as the use of the node's pools is the same."""

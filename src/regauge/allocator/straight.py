@@ -77,6 +77,7 @@ class Straight:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._judges = [Judge(slot, problem.settings) for slot in problem.slots]
+        self._shortages: dict[tuple[int, int, int], NoFit] = {}
 
     def on(self, view: NodeView, held: tuple[PoolUsage, ...]) -> Solution | NoFit | None:
         """The answer the short way, None if the search has to decide. `held`: what is in use of each pool."""
@@ -94,15 +95,23 @@ class Straight:
                 if len(found) < slot.count:
                     if taken or view.invalid or (slot.constraints and not equal):
                         return None
-                    short = Bound(claim.label, slot.name, CANDIDATES, slot.count, len(found))
-                    return NoFit(None if equal else short, steps)
-                if equal:
+                    return self._short(slot, claim, len(found), steps)
+                if equal and len(claim.requests) > 1:
                     self._settle(slot, claim, states, view.devices[found[0]])
                 taken.update(found)
                 picks += [Chosen(slot, device, False, ()) for device in found]
                 steps += slot.count + 1
             steps += 1
         return Solution(tuple(picks), {}, steps)
+
+    def _short(self, slot: Slot, claim: ClaimPlan, have: int, steps: int) -> NoFit:
+        """The same object for nodes that lack as many devices."""
+        key = (slot.index, have, steps)
+        known = self._shortages.get(key)
+        if known is None:
+            bound = None if slot.constraints else Bound(claim.label, slot.name, CANDIDATES, slot.count, have)
+            known = self._shortages[key] = NoFit(bound, steps)
+        return known
 
     def _free(self, slot: Slot, view: NodeView, held: tuple[PoolUsage, ...], taken: set[int]) -> _Devices:
         """The devices that the slot can take by themselves; None in place of one where an error is met."""
