@@ -6,9 +6,13 @@ chosen is not compared, only how many.
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 from tests.unit.cluster.kubelet.recorded import Recording, counted
 from tests.unit.cluster.kubelet.world import FakeDriver, World
 
+DIFFERENCES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
 STUBBORN = {"regauge.dev/ignore-stop": "true"}  # the recorded containers end only when they are killed
 
 
@@ -40,10 +44,19 @@ async def claimed(
 
 
 def same(world: World, recording: Recording, *pods: str, calls: tuple[str, ...] = ()) -> None:
-    """The driver's calls (of these claims) and the pods' moments are the recorded ones."""
+    """The driver's calls (of these claims) and the pods' moments are the recorded ones. What a recording has besides these
+    has to stand in differences.toml, and nothing else may.
+    """
+    known = DIFFERENCES.get(recording.story, {})
+    assert set(known.get("pods", {})) == set(recording.pods) - set(pods)
+    named = {claim for call in recording.calls for claim in call.partition(" ")[2].split(",")}
+    others = {claim for claim in named if not claim.isdecimal()} - set(calls)
+    assert set(known.get("claims", {})) == (others if calls else set())
     ours = [counted(call) for call in world.calls if not call.startswith(("pod ", "GetInfo"))]
     if calls:
         ours = [call for call in ours if set(call.partition(" ")[2].split(",")) & set(calls)]
-    assert ours == recording.calls_with(*calls)
+    real = recording.calls_with(*calls)
+    assert ours == real, f"{ours} are not {real}"
     for name in pods:
-        assert (name, world.pod_story[name]) == (name, recording.pods[name])
+        told, really = world.pod_story[name], recording.pods[name]
+        assert told == really, f"{name}: {told} is not {really}"

@@ -23,6 +23,7 @@ class Recording:
     """One story: `calls` of drivers in order, `pods` and `health` by name. Ids of devices are only counted."""
 
     def __init__(self, story: str) -> None:
+        self.story = story
         self.calls: list[str] = []
         self.pods: dict[str, list[str]] = {}
         self.health: dict[str, list[str]] = {}
@@ -31,7 +32,7 @@ class Recording:
             entry = json.loads(line)
             if entry["src"] == "rpc" and entry["call"] in _CALLS:
                 self.calls.append(f"{_CALLS[entry['call']]} {_what(entry['req'])}")
-            elif entry["src"] == "pod":
+            elif entry["src"] == "pod" and ("obj" in entry or entry["op"] == "DELETED"):
                 note(self.health, entry["name"], health_moment(entry.get("obj") or {}))
                 note(self.pods, entry["name"], "gone" if entry["op"] == "DELETED" else _moment(entry["obj"]))
 
@@ -52,6 +53,7 @@ def _what(request: dict[str, Any]) -> str:
 def counted(call: str) -> str:
     """A call of a `World` with its device ids only counted."""
     name, _, what = call.partition(" ")
+    what = re.sub(r"-[a-z0-9]{5}(?=,|$)", "", what)
     if name in ("Allocate", "PreStartContainer", "GetPreferredAllocation"):
         return f"{name} {len(what.split(' ')[0].split(','))}"
     return f"{name} {','.join(sorted(what.split(',')))}"

@@ -13,6 +13,7 @@ from regauge.cdi import HostDevice, RecordedHost
 from regauge.cluster.api import Api
 from regauge.cluster.bootstrap import new_api_server
 from regauge.cluster.clock import VirtualClock, run_virtual
+from regauge.cluster.control_plane import ControlPlane
 from regauge.cluster.kubelet import Kubelet, KubeletOptions, Timings, Topology
 from regauge.cluster.runtimes.virtual import VirtualRuntime
 from regauge.features import rules
@@ -46,17 +47,20 @@ CDI_DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 
 @dataclass
 class World:
-    """One node. `calls` is everything that plugins were asked and pods reported, in order."""
+    """One node, with the rest of a cluster where there is a `plane`. `calls` is everything that plugins were asked and
+    pods reported, in order.
+    """
 
     clock: VirtualClock
     minor: str = "1.36"
     timings: Timings = field(default_factory=Timings)
     topology: Topology = field(default_factory=Topology)
+    plane: ControlPlane | None = None
     calls: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.server = new_api_server(self.clock, random.Random(1))
+        self.server = self.plane.api if self.plane else new_api_server(self.clock, random.Random(1))
         self.api: Api = self.server.as_actor("test")
         self.net = MemoryNet("test")
         self.files = MemoryFiles()
@@ -189,10 +193,13 @@ class World:
         reserved = [*old, {"resource": "pods", "name": pod, "uid": uid}]
         self.api.patch(RESOURCE_CLAIM, claim, {"status": {"reservedFor": reserved}}, "default", subresource="status")
 
+    def annotate(self, name: str, **annotations: str) -> None:
+        self.api.patch(POD, name, {"metadata": {"annotations": annotations}}, "default")
+
     def delete_pod(self, name: str, grace_s: int | None = None) -> None:
         self.api.delete(POD, name, "default", grace_period_s=grace_s)
 
-    def slice(self, driver: str, node: str = NODE_NAME) -> None:
+    def slice(self, driver: str, node: str = NODE_NAME, devices: int = 1) -> None:
         self.api.create(
             RESOURCE_SLICE,
             {
@@ -203,7 +210,7 @@ class World:
                     "driver": driver,
                     "nodeName": node,
                     "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-                    "devices": [{"name": "gpu-0"}],
+                    "devices": [{"name": f"gpu-{index}"} for index in range(devices)],
                 },
             },
         )
@@ -429,17 +436,24 @@ def simulate(
     timings: Timings | None = None,
     minor: str = "1.36",
     topology: Topology | None = None,
+    grace_s: float | None = None,
 ) -> World:
-    """Run a scenario on a started node in virtual time."""
+    """Run a scenario on a started node in virtual time; with `grace_s` (how long a node may be silent) in a cluster."""
     worlds: list[World] = []
 
     async def main(clock: VirtualClock) -> None:
-        world = World(clock, minor, timings or Timings(node_status_s=5.0), topology or Topology())
+        plane = None
+        if grace_s is not None:
+            plane = ControlPlane(clock, random.Random(1), rules(minor, {}), node_grace_s=grace_s)
+            plane.start()
+        world = World(clock, minor, timings or Timings(node_status_s=5.0), topology or Topology(), plane)
         worlds.append(world)
         await world.kubelet.start()
         await clock.sleep(1)
         await scenario(world)
         await world.kubelet.stop()
+        if plane is not None:
+            await plane.stop()
 
     run_virtual(main, epoch_s=EPOCH_S, limit_s=100_000)
     return worlds[0]
