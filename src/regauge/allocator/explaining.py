@@ -10,12 +10,13 @@ from regauge.allocator.bounds import first_bound
 from regauge.allocator.foretelling import Timeout, foretell
 from regauge.allocator.guide import can_guide
 from regauge.allocator.hints import Reads
+from regauge.allocator.mistakes import Mistake
 from regauge.allocator.outcome import Abort, Bound, Exhausted, Fit, Outcome, Unsupported
 from regauge.allocator.pool_notes import STALE, PoolNote, pool_notes
 from regauge.allocator.pools import INCOMPLETE, INVALID, NodeView
 from regauge.allocator.problem import ALL, Problem, RequestPlan, Slot
 from regauge.allocator.reasons import CHOSEN, FREE, DeviceReason, Reasons
-from regauge.allocator.relaxing import Relaxation, missed, relaxations
+from regauge.allocator.relaxing import MISTAKE, Relaxation, relaxations, withheld
 from regauge.allocator.search import admit
 from regauge.allocator.state import Aborted, Attempt
 from regauge.allocator.table import Table
@@ -107,10 +108,23 @@ def explain(
         outcome=MISFIT,
         bound=outcome.bound or _bound(problem, view, usage),
         would_fit=relaxations(problem, view, usage, budget) if deep else (),
-        missed=missed(problem, view, usage, budget) if deep else (),
+        missed=withheld(problem, view, usage, budget) if deep else (),
         timeout=timeout,
     )
     return replace(found, text=_main_reason(found))
+
+
+def with_mistakes(found: Explanation, mistakes: Iterable[Mistake]) -> Explanation:
+    """The explanation of claims that do not fit with the known mistakes that decide it."""
+    told = [Relaxation(MISTAKE, _mistake_text(found, one)) for one in mistakes]
+    changed = replace(found, missed=(*found.missed, *told))
+    return replace(changed, text=_main_reason(changed)) if changed.missed and found.outcome == MISFIT else changed
+
+
+def _mistake_text(found: Explanation, mistake: Mistake) -> str:
+    if found.outcome == MISFIT and mistake.fits:
+        return f"a valid set exists, this scheduler misses it ({mistake.named})"
+    return f"a known mistake of this version decides ({mistake.named}); without it: {mistake.instead}"
 
 
 def _bound(problem: Problem, view: NodeView, usage: Usage) -> Bound | None:

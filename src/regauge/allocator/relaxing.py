@@ -1,4 +1,4 @@
-"""What would have to be different: one constraint, taint, holder, request or known mistake of upstream at a time."""
+"""What would have to be different: one constraint, taint, holder or request at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from regauge.allocator.solving import find
 from regauge.allocator.table import Table
 from regauge.allocator.usage import Holder, PoolUsage, Usage
 from regauge.allocator.values import Value
-from regauge.features import quirk_table
 
 CONSTRAINT, TAINTS, HOLDER, USAGE, REQUEST, MISTAKE = "constraint", "taints", "holder", "usage", "request", "mistake"
 _MOST_HOLDERS = 8
@@ -65,28 +64,16 @@ def _with_pair(relaxation: Relaxation, problem: Problem, table: Table, solution:
     return relaxation
 
 
-def missed(problem: Problem, view: NodeView, usage: Usage, budget: int) -> tuple[Relaxation, ...]:
-    """Known mistakes of this Kubernetes minor without which the claims would fit."""
+def withheld(problem: Problem, view: NodeView, usage: Usage, budget: int) -> tuple[Relaxation, ...]:
+    """Whether the claims would fit if the scheduler told its allocator of the gate for list attributes, which is on."""
     settings = problem.settings
-    if settings.lists_withheld:
-        knowing = replace(settings, list_attributes=True, lists_withheld=False, quirks=frozenset())
-        if isinstance(find(Table(replace(problem, settings=knowing), view, usage), budget), Solution):
-            text = "a valid set exists, this scheduler misses it: it compares list attributes only from 1.37 on"
-            return (Relaxation(MISTAKE, text),)
-    wrong = [one for one in quirk_table() if one.id.startswith("allocator-") and one.id in settings.quirks]
-    if not wrong or not isinstance(_without(problem, view, usage, settings.quirks, budget), Solution):
+    if not settings.lists_withheld:
         return ()
-    found = []
-    for quirk in wrong:
-        if isinstance(_without(problem, view, usage, frozenset({quirk.id}), budget), Solution):
-            fixed = f"fixed in {quirk.fixed_in}" if quirk.fixed_in else "not fixed yet"
-            found.append(Relaxation(MISTAKE, f"a valid set exists, this scheduler misses it ({quirk.id}, {fixed})"))
-    return tuple(found) or (Relaxation(MISTAKE, "a valid set exists, this scheduler misses it"),)
-
-
-def _without(problem: Problem, view: NodeView, usage: Usage, quirks: frozenset[str], budget: int) -> object:
-    settings = replace(problem.settings, quirks=problem.settings.quirks - quirks)
-    return find(Table(replace(problem, settings=settings), view, usage), budget)
+    knowing = replace(settings, list_attributes=True, lists_withheld=False, quirks=frozenset())
+    if not isinstance(find(Table(replace(problem, settings=knowing), view, usage), budget), Solution):
+        return ()
+    text = "a valid set exists, this scheduler misses it: it compares list attributes only from 1.37 on"
+    return (Relaxation(MISTAKE, text),)
 
 
 def _changes(problem: Problem, view: NodeView, usage: Usage) -> Iterator[tuple[Relaxation, Problem, Usage]]:

@@ -140,7 +140,7 @@ class Search:
 
     def need(self, slot: Slot) -> int:
         """How many devices the slot takes."""
-        return len(self.everything[slot.index]) if slot.mode == ALL else slot.count
+        return len(self.everything.get(slot.index, ())) if slot.mode == ALL else slot.count
 
     def selected(self) -> dict[tuple[int, int], Slot]:
         """The alternative that was chosen for each firstAvailable request, by claim and request."""

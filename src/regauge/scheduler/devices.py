@@ -7,9 +7,8 @@ node and one more for each node that was chosen.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as replaced
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -274,18 +273,14 @@ class Devices:
             del self._answers[next(iter(self._answers))]
         return Plan(self, asked, self._answers.setdefault(key, {}))
 
-    def allocator(self, *, backwards: bool = False, without: Collection[str] = ()) -> Allocator:
-        """The allocator with everything as it is now, for explanations.
-
-        `backwards`: the slices in the opposite order. `without`: quirks of this Kubernetes minor to do without.
-        """
+    def allocator(self, *, backwards: bool = False) -> Allocator:
+        """The allocator with everything as it is now, for explanations. `backwards`: the slices in the opposite order."""
         self._refresh()
         inventory = self._inventory
         if backwards:
             inventory = Inventory(tuple(reversed(inventory.slices)))
-        rules = replaced(self._rules, quirks=self._rules.quirks.difference(without)) if without else self._rules
         return Allocator(
-            inventory, self._classes, self._usage, rules, randomness=_NoChance(), selectors=self._selectors
+            inventory, self._classes, self._usage, self._rules, randomness=_NoChance(), selectors=self._selectors
         )
 
     def stamp(self, node: Node) -> _Stamp:

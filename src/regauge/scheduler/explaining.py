@@ -7,11 +7,10 @@ cluster, and the order of nodes from the nearest miss to the farthest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from regauge.allocator import ClusterExplanation, Explanation
-from regauge.features import quirk_table
 from regauge.model.resource import ADMIN_ACCESS_LABEL, MAX_RESERVED_FOR, ResourceClaim
 from regauge.scheduler.claims import check_claim
 from regauge.scheduler.holding import Holding, holding
@@ -22,7 +21,6 @@ ALLOCATED, POSSIBLE, IMPOSSIBLE = "allocated", "can be allocated", "cannot be al
 FAILING, UNKNOWN, UNSUPPORTED = "ends with an error", "not determined", "unsupported"
 FITS, MISFIT, ERROR, NODE_ERROR = "fits", "does not fit", "error", "error on this node"
 FAR = 1 << 30
-_ALLOCATOR = "allocator-"
 _DISAGREES = "disagrees with itself"
 _MEANT = "may be meant"
 _MOST_HINTS = 5
@@ -165,28 +163,13 @@ def cluster_notes(cluster: ClusterExplanation) -> tuple[str, ...]:
 
 def mistakes(state: State, claims: Sequence[ResourceClaim], cluster: ClusterExplanation) -> tuple[str, ...]:
     """Known mistakes of this Kubernetes minor without which the first fitting node would have answered otherwise."""
-    wrong = [one for one in quirk_table() if one.id.startswith(_ALLOCATOR) and one.id in state.rules.quirks]
-    if not wrong or not cluster.fitting:
+    if not cluster.fitting:
         return ()
-    here = cluster.nodes[cluster.fitting[0]]
-    node = state.nodes[here.node].identity
-
-    def otherwise(without: Collection[str]) -> Explanation | None:
-        other = state.devices.allocator(without=without).explain(node, claims)
-        return None if (other.outcome, other.text) == (here.outcome, here.text) else other
-
-    if otherwise([one.id for one in wrong]) is None:
-        return ()
-    notes = []
-    for quirk in wrong:
-        other = otherwise([quirk.id])
-        if other is not None:
-            fixed = f"fixed in {quirk.fixed_in}" if quirk.fixed_in else "not fixed yet"
-            notes.append(
-                f"a known mistake of this version decides on {here.node} ({quirk.id}, {fixed}); without it: "
-                f"{other.outcome}: {other.text}"
-            )
-    return tuple(notes)
+    node = cluster.fitting[0]
+    return tuple(
+        f"a known mistake of this version decides on {node} ({one.named}); without it: {one.instead}"
+        for one in state.devices.allocator().mistakes(state.nodes[node].identity, claims)
+    )
 
 
 def _turned(state: State, claims: Sequence[ResourceClaim], cluster: ClusterExplanation) -> tuple[str, ...]:
