@@ -103,8 +103,10 @@ class Distinct:
     def add(self, value: Value, request: str) -> bool:
         if value is UNKNOWN and (self.values or self.lists):
             return False
-        if any(value.meets(one) is not None for one in self.values):
-            return False
+        kind, apart = value.kind, value.members.isdisjoint
+        for one in self.values:
+            if one.kind == kind and not apart(one.members):
+                return False
         self.values.append(value)
         return True
 
