@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,7 @@ def command(
         int, typer.Option("--seed", min=0, help="Seed of chance; of the first schedule with --explore.")
     ] = 0,
     junit: Annotated[str | None, typer.Option("--junit", help="Write a JUnit report to this file.")] = None,
+    html: Annotated[str | None, typer.Option("--html", help="Write a page with the timelines drawn.")] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")] = Format.table,
 ) -> None:
     """Play scenarios on a cluster in this process: break what they say, check what must be seen, and what must hold always.
@@ -47,6 +49,7 @@ def command(
 
     if live and (simulated or explore):
         raise InputError("--live excludes --simulated and --explore", fix="give one of them")
+    from regauge.rehearsal.pages import as_page
     from regauge.rehearsal.verifying import as_document, as_junit
 
     chosen = _chosen(suite, only)
@@ -56,6 +59,8 @@ def command(
     played = [_play(scenario, live, seed, output) for scenario in chosen]
     if junit:
         _write(junit, as_junit(suite, played))
+    if html:
+        _write(html, as_page(suite, played))
     if output is Format.table:
         _print(played)
     else:
@@ -142,7 +147,7 @@ def _explore(chosen: tuple[Scenario, ...], number: int, seed: int, output: Forma
 
     found: list[Exploration] = []
     for scenario in chosen:
-        result = explore(scenario, number, seed)
+        result = explore(scenario, number, seed, processes=os.cpu_count() or 1)
         found.append(result)
         if output is Format.table:
             tell(f"{plain(scenario.name)}: {result.tried} schedules from seed {seed}, {len(result.failures)} failed")

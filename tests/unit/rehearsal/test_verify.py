@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as Xml
+from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from regauge.rehearsal.faults import LASTING, Fault, What
 from regauge.rehearsal.findings import _LOOKS
 from regauge.rehearsal.injector import Injector
 from regauge.rehearsal.looks import CLAIM_STATES, DEVICE_STATES, NODE_STATES, POD_STATES
+from regauge.rehearsal.pages import as_page
 from regauge.rehearsal.playing import Played, play
 from regauge.rehearsal.report import Mode
 from regauge.rehearsal.scenario import Scenario, Step, read_scenarios, suite
@@ -229,3 +232,63 @@ def test_the_page_has_every_word() -> None:
     assert len(codes) >= len(_LOOKS) - 1
     assert all(f"`{code}`" in page for code in codes)
     assert set(LASTING) <= set(What)
+
+
+# -- the page
+
+
+class Page(HTMLParser):
+    """What a page draws and loads, and whether all that is opened is closed."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(data.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.seen)
+
+
+def test_the_page_draws_every_write_and_what_was_broken(tmp_path: Path) -> None:
+    file, page = tmp_path / "mine.yaml", tmp_path / "mine.html"
+    file.write_text(RUNS + "- fault: {what: driver-killed, node: node-1}\n- sleep: 5\n")
+    done = CliRunner().invoke(app, ["verify", str(file), "--html", str(page), "-o", "json"])
+    assert done.exit_code == 0, done.output
+    (scenario,) = json.loads(done.stdout)["scenarios"]
+    writes = sum(len(line["writes"]) for line in scenario["timelines"])
+    found = Page(page.read_bytes())
+    writers = {who for line in scenario["timelines"] for _, who, _ in line["writes"]}
+    assert writes > 10 and found.count("circle") == writes + len(writers)
+    assert any("driver-killed" in text for text in found.text)
+    assert found.open == []
+
+
+def test_the_page_is_safe_and_needs_nothing_else(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>\"'&"
+    page = as_page(evil, [replace(play(mine(RUNS)), name=evil, title=evil, findings=(evil,), log=((0.5, evil),))])
+    found = Page(page)
+    assert found.count("script") == 0 and found.count("link") == 0 and found.count("img") == 0
+    assert not any({"src", "onload", "onclick"} & attrs.keys() for _, attrs in found.seen)
+    assert all(str(attrs["href"]).startswith("#") for tag, attrs in found.seen if tag == "a")
+    assert b"http" not in page and any(evil in text for text in found.text)
+
+
+def test_the_page_says_what_does_not_hold() -> None:
+    page = as_page("mine", [play(mine(FAILS))])
+    assert b"0 of 1 scenarios hold. Not: mine." in page and b"does not hold" in page
