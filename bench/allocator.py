@@ -1,203 +1,285 @@
-"""The allocator: many nodes, one node, and inputs that take the reference program (Go) long or for ever.
+"""The allocator beside the reference program (Go): many nodes, one node, inputs that take the reference long or for ever,
+one claim after the other, and a large cluster from a file.
 
-The peer's times are its own, without starting it and without reading objects. Ours are those of a fresh allocator on
-decoded objects, with the selectors compiled, as the peer's are; "after another claim": the allocator has answered before,
-as a scheduler's has.
+Both sides get the same objects, decoded, with the selectors compiled; starting a program and reading objects count for
+nobody. A ratio counts only if the answers are the same, node by node. "cold": an allocator just made, that remembers
+nothing; "warm": one that has answered another claim before, as a scheduler's has.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import statistics
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import Row
-from regauge.allocator import Allocator, Selectors, selectors_of
+from bench import ORACLES, Options, Row
+from bench._cases import DRIVER, Object, claim, many_nodes, one_node, request, worst
+from regauge.allocator import Allocator, Fit, Inventory, PoolId, PoolUsage, Usage, selectors_of
+from regauge.allocator.conformance import answer
 from regauge.features import rules
 from regauge.model import view
 from regauge.model.core import Node
 from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 
-ORACLE = Path(__file__).resolve().parent.parent / ".cache" / "oracles" / "allocator"
+ORACLE = ORACLES / "allocator"
 RULES = rules("1.37")
-DRIVER = "gpu.example.com"
-FEATURES = (
-    "AdminAccess",
-    "PrioritizedList",
-    "PartitionableDevices",
-    "DeviceTaints",
-    "DeviceBindingAndStatus",
-    "ConsumableCapacity",
-)
-MODELS = ("a100", "h100", "b200")
-HAS_MODEL = f'device.attributes["{DRIVER}"].model in ["a100", "h100"]'
-NEVER = f'device.attributes["{DRIVER}"].index > 100000'
-ROUNDS, PATIENCE_MS = 3, 10_000
-Object = dict[str, Any]
+PATIENCE_S = 5.0
+# In these the reference program looks at all slices for each node: from so many nodes on it is asked for some only.
+QUADRATIC, MANY, SAMPLE = ("nodes by selector", "one pool of all nodes"), 1000, 40
+LARGE, LOAD_S, LOAD_MIB, WORST_S, RATE, TOTAL, ONE = 5000, 5.0, 1024, 0.050, 500, 0.5, 10
+MEASURED = """
+import resource, sys
+from regauge.cli.app import main
+try:
+    main()
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)
+"""
 
 
-def device(index: int, node: str, chance: random.Random, **more: Any) -> Object:
-    attributes = {
-        "model": {"string": chance.choice(MODELS)},
-        "index": {"int": index},
-        "uuid": {"string": f"GPU-{chance.getrandbits(64):016x}"},
-        "driverVersion": {"version": "1.2.3"},
-        "resource.kubernetes.io/pciBusID": {"string": f"0000:{index:02x}:00.0"},
-        "resource.kubernetes.io/pcieRoot": {"string": f"{node}-{index // 4}"},
-    }
-    return {"name": f"gpu-{index}", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}, **more}
+class _Clock:
+    """The clock of this process."""
 
+    def now_s(self) -> float:
+        return time.time()
 
-def slice_of(name: str, devices: list[Object], pool: str, count: int, where: Object) -> Object:
-    about = {"name": pool, "generation": 1, "resourceSliceCount": count}
-    return {"metadata": {"name": name}, "spec": {"driver": DRIVER, "pool": about, "devices": devices, **where}}
+    def monotonic_s(self) -> float:
+        return time.perf_counter()
 
-
-def request(name: str, count: int, expression: str = HAS_MODEL) -> Object:
-    asked = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
-    return {"name": name, "exactly": {**asked, "selectors": [{"cel": {"expression": expression}}]}}
-
-
-def claim(*requests: Object, **constraint: str) -> Object:
-    devices = {"requests": list(requests), "constraints": [constraint] if constraint else []}
-    return {"metadata": {"name": "c", "namespace": "team"}, "spec": {"devices": devices}}
-
-
-def case(slices: list[Object], claims: list[Object], nodes: list[str], used: list[Object] | None = None) -> Object:
-    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-    return {
-        "name": "bench",
-        "features": dict.fromkeys(FEATURES, True),
-        "classes": [{"metadata": {"name": "gpu"}, "spec": {"selectors": [selector]}}],
-        "slices": slices,
-        "claims": claims,
-        "nodes": [{"metadata": {"name": name, "labels": {"host": name}}} for name in nodes],
-        "allocatedDevices": used or [],
-    }
-
-
-def many_nodes(count: int) -> Iterator[tuple[str, Object]]:
-    """Nodes of eight devices, a third of them in use, asked in several ways."""
-    chance = random.Random(count)
-    names = [f"node-{number:05d}" for number in range(count)]
-    devices = {name: [device(index, name, chance) for index in range(8)] for name in names}
-    by_name = [slice_of(name, devices[name], name, 1, {"nodeName": name}) for name in names]
-    used = [
-        {"driver": DRIVER, "pool": name, "device": one["name"]}
-        for name in names
-        for one in devices[name]
-        if chance.random() < 1 / 3
-    ]
-    root = {"matchAttribute": "resource.kubernetes.io/pcieRoot"}
-    uuid = devices[names[count // 2]][5]["attributes"]["uuid"]["string"]
-    for wanted in (1, 4, 8):
-        yield f"{count} nodes, claim of {wanted}", case(by_name, [claim(request("r", wanted))], names, used)
-    yield f"{count} nodes, 2 at one root", case(by_name, [claim(request("r", 2), **root)], names, used)
-    only = f'device.attributes["{DRIVER}"].uuid == "{uuid}"'
-    yield f"{count} nodes, one UUID", case(by_name, [claim(request("r", 1, only))], names)
-    if count <= 1000:
-        selected = [slice_of(name, devices[name], name, 1, {"nodeSelector": _host(name)}) for name in names]
-        yield f"{count} nodes by selector, claim of 1", case(selected, [claim(request("r", 1))], names)
-    if count <= 300:
-        spread = [slice_of(name, devices[name], "gpus", count, {"nodeName": name}) for name in names]
-        yield f"{count} nodes of one pool, claim of 1", case(spread, [claim(request("r", 1))], names)
-
-
-def _host(name: str) -> Object:
-    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "host", "operator": "In", "values": [name]}]}]}
-
-
-def one_node() -> Iterator[tuple[str, Object]]:
-    chance = random.Random(1)
-    offered = slice_of("n", [device(index, "n", chance) for index in range(64)], "n", 1, {"nodeName": "n"})
-    for wanted in (1, 8, 16):
-        yield f"one node of 64, claim of {wanted}", case([offered], [claim(request("r", wanted))], ["n"])
-    yield "one node of 64, nothing matches", case([offered], [claim(request("r", 1, NEVER))], ["n"])
-
-
-def worst() -> Iterator[tuple[str, Object]]:
-    """Inputs of `exponential` size for a search that does not know when to stop; nothing fits."""
-
-    def asked(count: int, claims: list[Object], **attributes: int) -> Object:
-        chance = random.Random(1)
-        offered = [device(index, "n", chance) for index in range(count)]
-        for one in offered:
-            for name, values in attributes.items():
-                number = int(one["name"].removeprefix("gpu-"))
-                one["attributes"][name] = {"string": f"v{number % values}"}
-            one["attributes"]["model"] = {"string": "h100"}
-        made = case([slice_of("n", offered, "n", 1, {"nodeName": "n"})], claims, ["n"])
-        return {**made, "name": "worst"}
-
-    group = f"{DRIVER}/group"
-    yield "17 of 16", asked(16, [claim(request("r", 17))])
-    yield "25 of 24", asked(24, [claim(request("r", 25))])
-    yield "17 of 32 in two halves", asked(32, [claim(request("r", 17), matchAttribute=group)], group=2)
-    yield "9 different of 32 with 8 values", asked(32, [claim(request("r", 9), distinctAttribute=group)], group=8)
-    six = [request(f"r{number}", 1) for number in range(6)]
-    yield "6 requests on 16, then never", asked(16, [claim(*six, request("never", 1, NEVER))])
-    yield "8 of 32, then never", asked(32, [claim(request("r", 8)), claim(request("never", 1, NEVER))])
+    async def sleep(self, duration_s: float) -> None:
+        raise NotImplementedError
 
 
 class Ours:
-    """Our side of a case: objects are decoded once, selectors compiled once."""
+    """Our side of a case, with its objects decoded."""
 
     def __init__(self, asked: Object) -> None:
         self.slices = [view(one, ResourceSlice) for one in asked["slices"]]
         self.classes = [view(one, DeviceClass) for one in asked["classes"]]
         self.claims = [view(one, ResourceClaim) for one in asked["claims"]]
         self.nodes = [view(one, Node) for one in asked["nodes"]]
-        results = [{"request": "r", **one} for one in asked["allocatedDevices"]]
-        status = {"allocation": {"devices": {"results": results}}}
-        self.held = [view({"metadata": {"name": "held"}, "status": status}, ResourceClaim)]
-        self.selectors: Selectors = selectors_of(RULES)
+        used: dict[PoolId, dict[str, tuple[Any, ...]]] = {}
+        for one in asked["allocatedDevices"]:
+            used.setdefault(PoolId(one["driver"], one["pool"]), {})[one["device"]] = ()
+        self.usage = Usage({pool: PoolUsage(devices) for pool, devices in used.items()})
+        self.other = [view(claim(request("other", 3)), ResourceClaim)]
 
     def fresh(self) -> Allocator:
-        return Allocator(
-            self.slices, self.classes, self.held, RULES, randomness=random.Random(1), selectors=self.selectors
-        )
+        inventory = Inventory.of(self.slices)
+        chance = random.Random(1)
+        return Allocator(inventory, self.classes, self.usage, RULES, randomness=chance, selectors=selectors_of(RULES))
 
-    def measure(self) -> tuple[float, float]:
-        """The median times of the first answer of an allocator, and of the same answer after another one, in seconds."""
-        other = [view(claim(request("other", 3)), ResourceClaim)]
-        first, later = [], []
-        self.fresh().allocate_nodes(self.nodes[:1], self.claims)
-        for _ in range(ROUNDS):
-            first.append(self._timed(self.fresh()))
-            allocator = self.fresh()
-            allocator.allocate_nodes(self.nodes, other)
-            later.append(self._timed(allocator))
-        return statistics.median(first), statistics.median(later)
+    def cold_s(self) -> float:
+        """The time of the first answer, with making the allocator."""
+        return _timed(lambda: self.fresh().allocate_nodes(self.nodes, self.claims))
 
-    def _timed(self, allocator: Allocator) -> float:
-        start = time.perf_counter()
-        allocator.allocate_nodes(self.nodes, self.claims)
-        return time.perf_counter() - start
+    def warm_s(self) -> float:
+        """The time of the answer after that to another claim."""
+        allocator = self.fresh()
+        allocator.allocate_nodes(self.nodes, self.other)
+        return _timed(lambda: allocator.allocate_nodes(self.nodes, self.claims))
 
 
-def peer_s(asked: Object) -> float | None:
-    """The time of the reference program for all nodes, in seconds; None if it is not there.
+def _timed(work: Callable[[], object]) -> float:
+    start_s = time.perf_counter()
+    work()
+    return time.perf_counter() - start_s
 
-    Selectors are compiled in the first of several rounds. A round that runs into the peer's patience is the only one.
-    """
+
+def _peer(asked: Object, repeat: int, timeout_s: float) -> Object | None:
+    """The reference program's answer; None if it is not there or gives none in time."""
     if not ORACLE.exists():
         return None
-    rounds = 1 if asked["name"] == "worst" else ROUNDS
-    line = json.dumps({**asked, "repeat": rounds, "timeoutMillis": PATIENCE_MS * ROUNDS})
-    done = subprocess.run([ORACLE], input=line + "\n", capture_output=True, text=True, check=True)
-    return float(json.loads(done.stdout)["micros"]) / 1e6
+    line = json.dumps({**asked, "repeat": repeat, "timeoutMillis": int(timeout_s * 1000)})
+    try:
+        done = subprocess.run(
+            [ORACLE], input=line + "\n", capture_output=True, text=True, check=True, timeout=timeout_s + 60
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    found: Object = json.loads(done.stdout)
+    return found
 
 
-def run() -> Iterator[Row]:
-    """Every case, with the peer's time where the peer is there. Where the peer gives up, its time is its patience."""
-    for what, asked in [*one_node(), *many_nodes(100), *many_nodes(300), *many_nodes(1000), *worst()]:
-        first_s, later_s = Ours(asked).measure()
-        theirs_s = peer_s(asked)
-        yield what, first_s, theirs_s
-        if len(asked["nodes"]) >= 300:
-            yield f"{what}, after another claim", later_s, theirs_s
+def _same(asked: Object, theirs: Object) -> bool:
+    """Whether our answer is the reference's, on each node."""
+    ours = answer(asked, _Clock(), random.Random(1))
+    if "nodes" not in ours:
+        return (ours["results"], ours["error"]) == (theirs["results"], theirs["error"])
+    pairs = zip(ours["nodes"], theirs["nodes"], strict=True)
+    return all((one["results"], one["error"]) == (two["results"], two["error"]) for one, two in pairs)
+
+
+@dataclass
+class _Total:
+    """The sum over several questions, of those that both sides answered alike."""
+
+    cold_s: float = 0
+    warm_s: float = 0
+    peer_s: float = 0
+    wrong: bool = False
+    slower: list[str] = field(default_factory=list)
+
+
+def _many(count: int, rounds: int) -> Iterator[Row]:
+    total = _Total()
+    for what, asked in many_nodes(count):
+        sampled = what in QUADRATIC and count > MANY
+        question = {**asked, "nodes": asked["nodes"][:: count // SAMPLE]} if sampled else asked
+        ours, cold, warm, theirs = Ours(asked), [], [], []
+        same, note = True, ""
+        gc.collect()
+        gc.freeze()
+        ours.cold_s()
+        for _ in range(2):
+            cold += [ours.cold_s() for _ in range(rounds)]
+            warm += [ours.warm_s() for _ in range(rounds)]
+            found = _peer(question, 1 if what in QUADRATIC else rounds, 120)
+            if found is not None:
+                theirs.append(_micros(found, count if sampled else None))
+                same = same and _same(question, found)
+        gc.unfreeze()
+        if sampled:
+            note = f"peer: mean of {len(question['nodes'])} nodes, times {count:,}"
+        peer_s = min(theirs) if theirs else None
+        cold_s, warm_s = statistics.median(cold), statistics.median(warm)
+        note = note if same else "the answers differ"
+        total.cold_s, total.warm_s, total.peer_s = (
+            total.cold_s + cold_s,
+            total.warm_s + warm_s,
+            total.peer_s + (peer_s or 0),
+        )
+        total.wrong = total.wrong or not same
+        yield Row(f"{count:,} nodes, {what}, cold", cold_s, peer_s, note, not same)
+        yield Row(f"{count:,} nodes, {what}, warm", warm_s, peer_s, note, not same)
+    missed = bool(total.peer_s) and count >= MANY and total.cold_s > TOTAL * total.peer_s
+    note = f"limit {TOTAL}" if count >= MANY else ""
+    yield Row(
+        f"**{count:,} nodes, all of these, cold**", total.cold_s, total.peer_s or None, note, total.wrong or missed
+    )
+    yield Row(f"**{count:,} nodes, all of these, warm**", total.warm_s, total.peer_s or None, note, total.wrong)
+
+
+def _micros(found: Object, count: int | None) -> float:
+    """Seconds for all nodes; `count`: as many as this, from the mean of those after the first, which compiles."""
+    if count is None:
+        return float(found["micros"] + found["newMicros"]) / 1e6
+    times = [one["micros"] for one in found["nodes"]][1:]
+    return float(statistics.mean(times) * count + found["newMicros"]) / 1e6
+
+
+def _one(rounds: int) -> Iterator[Row]:
+    """The first answer of an allocator is left out, as the limit says; each answer after it is a new search."""
+    for what, asked in one_node():
+        ours = Ours(asked)
+        allocator = ours.fresh()
+        allocator.allocate(ours.nodes[0], ours.claims)
+        times = [_timed(lambda: allocator.allocate(ours.nodes[0], ours.claims)) for _ in range(20 * rounds)]  # noqa: B023
+        found = _peer(asked, 20 * rounds, PATIENCE_S)
+        ours_s, same = statistics.median(times), found is None or _same(asked, found)
+        peer_s = None if found is None else _micros(found, None)
+        missed = peer_s is not None and ours_s > ONE * peer_s
+        note = f"limit {ONE}" if same else "the answers differ"
+        yield Row(f"one node, {what}", ours_s, peer_s, note, not same or missed)
+
+
+def _worst(rounds: int) -> Iterator[Row]:
+    for what, asked in worst():
+        node = asked["nodes"][0]
+        question = {**{key: value for key, value in asked.items() if key != "nodes"}, "node": node}
+        answer(question, _Clock(), random.Random(1))
+        times = [answer(question, _Clock(), random.Random(1))["micros"] / 1e6 for _ in range(rounds)]
+        found, ours_s = _peer(question, 1, PATIENCE_S), statistics.median(times)
+        if found is None:
+            yield Row(f"worst: {what}", ours_s, None, "", ours_s > WORST_S)
+        elif found.get("timedOut"):
+            yield Row(f"worst: {what}", ours_s, found["micros"] / 1e6, "peer: given up", ours_s > WORST_S)
+        else:
+            same = _same(question, found)
+            note = "" if same else "the answers differ"
+            yield Row(f"worst: {what}", ours_s, found["micros"] / 1e6, note, not same or ours_s > WORST_S)
+
+
+def one_after_the_other(claims: int, nodes: int) -> float:
+    """Seconds for one decision: each claim is asked of all nodes and takes the first that fits."""
+    _, asked = next(many_nodes(nodes))
+    ours = Ours({**asked, "allocatedDevices": []})
+    wanted = [
+        view({**asked["claims"][0], "metadata": {"namespace": "team", "name": f"c{number}"}}, ResourceClaim)
+        for number in range(claims)
+    ]
+    allocator = ours.fresh()
+    usage, start_s = ours.usage, time.perf_counter()
+    for one in wanted:
+        outcomes = allocator.using(usage).allocate_nodes(ours.nodes, [one])
+        found = next(outcome for outcome in outcomes.values() if isinstance(outcome, Fit))
+        usage = usage.add(one, found.results[0])
+    return (time.perf_counter() - start_s) / claims
+
+
+def _large(count: int, rounds: int) -> Iterator[Row]:
+    """The whole program: from its start to its answer on a cluster in a file."""
+    with tempfile.TemporaryDirectory() as place:
+        dump = Path(place) / "cluster.json"
+        dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster(count)}))
+        size_mib = dump.stat().st_size / 2**20
+        for name in ("fits", "never"):
+            command = [sys.executable, "-c", MEASURED, "explain", "claim", name, "-n", "team", "--from", str(dump)]
+            times, memory = [], []
+            for _ in range(rounds):
+                start_s = time.perf_counter()
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                times.append(time.perf_counter() - start_s)
+                memory.append(int(done.stderr.split()[-1]))
+            ours_s, peak_mib = statistics.median(times), max(memory)
+            wrong = done.returncode != (0 if name == "fits" else 1) or ours_s > LOAD_S or peak_mib > LOAD_MIB
+            note = f"peak {peak_mib} MiB; limits {LOAD_S:.0f} s and {LOAD_MIB} MiB"
+            yield Row(
+                f"{count:,} nodes from {size_mib:.0f} MiB of JSON, explain claim {name}", ours_s, None, note, wrong
+            )
+
+
+def cluster(count: int) -> list[Object]:
+    """The cluster of the first question to many nodes as objects, with a claim that fits and one that never does."""
+    _, asked = next(many_nodes(count))
+    room = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+    items = [{"apiVersion": "v1", "kind": "Node", **one, "status": {"allocatable": room}} for one in asked["nodes"]]
+    items += [_object("ResourceSlice", one) for one in asked["slices"]]
+    items += [_object("DeviceClass", one) for one in asked["classes"]]
+    held: dict[str, list[Object]] = {}
+    for one in asked["allocatedDevices"]:
+        held.setdefault(one["pool"], []).append({"request": "r", **one})
+    for pool, results in held.items():
+        made = claim(request("r", len(results)), name=f"held-{pool}")
+        items.append(_object("ResourceClaim", {**made, "status": {"allocation": {"devices": {"results": results}}}}))
+    never = f'device.attributes["{DRIVER}"].model == "none"'
+    items.append(_object("ResourceClaim", claim(request("r", 4), name="fits")))
+    return [*items, _object("ResourceClaim", claim(request("r", 4, never), name="never"))]
+
+
+def _object(kind: str, content: Object) -> Object:
+    metadata = {**content["metadata"], "uid": f"{kind}-{content['metadata']['name']}"}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, **content, "metadata": metadata}
+
+
+def run(options: Options) -> Iterator[Row]:
+    """Everything, the quick things first."""
+    yield from _one(options.rounds)
+    yield from _worst(options.rounds)
+    each_s = min(one_after_the_other(1000, 1000) for _ in range(options.rounds))
+    rate = 1 / each_s
+    note = f"{rate:,.0f} decisions a second; limit {RATE}"
+    yield Row("1,000 claims one after the other on 1,000 nodes, each", each_s, None, note, rate < RATE)
+    for count in options.nodes:
+        yield from _many(count, options.rounds)
+    if max(options.nodes) >= LARGE:
+        yield from _large(LARGE, options.rounds)

@@ -11,10 +11,9 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from bench import Row
+from bench import ORACLES, Row
 from regauge.base import MemoryFiles
 from regauge.cdi import (
     ContainerEdits,
@@ -30,7 +29,7 @@ from regauge.cdi import (
 )
 from regauge.cdi.directory import SpecDirectories
 
-ORACLE = Path(__file__).resolve().parent.parent / ".cache" / "oracles" / "cdi"
+ORACLE = ORACLES / "cdi"
 Case = dict[str, Any]
 FILES, DEVICES, ROUNDS = 1000, 8, 3
 
@@ -85,13 +84,13 @@ def run() -> list[Row]:
         unread = {"op": "list", "dirs": [{"files": {f"{name}.off": text for name, text in texts.items()}}]}
         peer = oracle_s({"op": "list", "dirs": [{"files": texts}]}, unread)
         ours = median_s(lambda files=files: SpecDirectories(files, ["/run/cdi"]).read())  # type: ignore[misc]
-        rows.append((f"read {FILES:,} {kind} files of {DEVICES} devices", ours, peer))
+        rows.append(Row(f"read {FILES:,} {kind} files of {DEVICES} devices", ours, peer))
     directories = SpecDirectories(files, ["/run/cdi"])
     catalog = directories.read()
-    rows.append((f"read {FILES:,} files again, none changed", median_s(directories.read), None))
+    rows.append(Row(f"read {FILES:,} files again, none changed", median_s(directories.read), None))
     names = [f"acme7.com/gpu=gpu{number}" for number in range(DEVICES)]
     document = {"process": {"user": {"uid": 0, "gid": 0}, "env": ["PATH=/bin"]}, "mounts": [], "linux": {}}
     host = RecordedHost({})
     # No peer: in the reference program one injection drowns in the writing and reading of its files.
-    rows.append((f"inject {DEVICES} devices", median_s(lambda: inject(document, names, catalog, host)), None))
+    rows.append(Row(f"inject {DEVICES} devices", median_s(lambda: inject(document, names, catalog, host)), None))
     return rows
