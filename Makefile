@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python 3.11+, make and git:
-#   make rehearse    set-up and the first move
+#   make rehearse    set-up, the first move, and the plan of a sample estate
 #   make test        set-up and all tests
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -10,7 +10,7 @@ CACHE := .cache
 INPUT ?=
 ARGS ?=
 
-.PHONY: setup rehearse test lint bench soak rows check-gpu oracles lock clean
+.PHONY: setup rehearse test lint bench soak e2e rows check-gpu oracles lock clean
 
 setup: $(STAMP)
 
@@ -22,7 +22,12 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 
 rehearse: setup
+ifeq ($(INPUT),)
+	$(BIN)/regauge rehearse $(ARGS)
+	$(BIN)/regauge rehearse sample --plan auto
+else
 	$(BIN)/regauge rehearse $(INPUT) $(ARGS)
+endif
 
 test: setup
 	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
@@ -38,6 +43,10 @@ bench: setup
 
 soak: setup
 	$(BIN)/pytest -m soak --timeout 7200 $(ARGS)
+
+# On a node, as root: REGAUGE_KUBECONFIG and REGAUGE_KUBELET_DIR say which; see docs/driver.md.
+e2e: setup
+	$(BIN)/pytest -v tests/e2e $(ARGS)
 
 rows: setup
 	$(BIN)/python scripts/rows.py $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Set
@@ -23,7 +24,7 @@ from regauge.cluster import ControlPlane, VirtualClock, run_virtual
 from regauge.features import rules
 from regauge.model import Object, read_documents
 from regauge.model.kinds import POD, REPLICA_SET
-from regauge.rehearsal import Mode, RehearsalOptions, rehearse
+from regauge.rehearsal import Attribution, Mode, RehearsalOptions, rehearse
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
@@ -299,6 +300,9 @@ def test_fields_of_a_rehearsal_report_are_those_of_its_page(dump: Path) -> None:
     for document in (sample, moved):
         assert document["schema"] == "regauge.rehearsal/v1"
         assert document["holds"] is True, [step for step in document["steps"] if not step["holds"]]
+    of_plans = {name for name in told if name.startswith("attribution[].")}
+    assert of_plans == {f"attribution[].{field.name}" for field in dataclasses.fields(Attribution)}
+    told -= of_plans
     of_dumps = {name for name in told if name.startswith("pods[].")}
     assert fields(json.loads(json.dumps(sample)), opaque) == told - of_dumps
     of_sample = {name for name in told if name.startswith("ownership[].")}

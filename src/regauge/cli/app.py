@@ -19,7 +19,9 @@ from regauge.cli import (
     explain,
     features,
     flavor,
+    plan,
     rehearse,
+    rollout,
     up,
     verify,
     version,
@@ -36,6 +38,7 @@ Start here:
   regauge explain pod NAME        why a pod waits, or where it may go and what it holds
   regauge whatif --drain NODE     what a change would do, before it is made
   regauge rehearse DIR            the same rehearsal with a dump of your cluster
+  regauge plan DIR                the move of whole pools: steps, gates, the way back
   regauge up                      a cluster in one process, for kubectl
   regauge verify failures         what a cluster does when its parts fail
   regauge examples                more to try
@@ -59,6 +62,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("explain", explain.command),
     ("whatif", whatif.command),
     ("convert", convert.command),
+    ("plan", plan.command),
     ("features", features.command),
     ("conformance", conformance.command),
     ("examples", examples.command),
@@ -70,6 +74,7 @@ for _name, _command in _VERBS:
 app.add_typer(cdi.app, name="cdi")
 app.add_typer(driver.app, name="driver")
 app.add_typer(flavor.app, name="flavor")
+app.add_typer(rollout.app, name="rollout")
 app.add_typer(up.app, name="up")
 
 

@@ -60,3 +60,16 @@ def say(text: str = "") -> None:
 def tell(text: str = "") -> None:
     """A line of the data, made safe for a terminal."""
     print(plain(text))
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a file in one step. Raises `InputError` where it cannot be."""
+    from pathlib import Path
+
+    from regauge.base import InputError
+    from regauge.host import RealFiles
+
+    try:
+        RealFiles().write(str(Path(path).absolute()), text.encode())
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}", fix="choose another place") from None

@@ -10,9 +10,13 @@ import typer
 
 from regauge.cli.options import FeatureGates, KubeVersion, Output
 from regauge.cli.output import Format, plain, print_document, print_table, say, tell
+from regauge.cli.plan import read_plan_file
 
 if TYPE_CHECKING:
     from regauge.rehearsal import Report, Step
+
+
+AUTO = "auto"
 
 
 class RuntimeName(StrEnum):
@@ -22,21 +26,33 @@ class RuntimeName(StrEnum):
     oci = "oci"
 
 
+Input = Annotated[
+    str | None,
+    typer.Argument(metavar="INPUT", help="Directory, file or - with a dump; `sample` is the packaged estate."),
+]
+Live = Annotated[bool, typer.Option("--live", help="Real sockets and processes (the default for the sample).")]
+Simulated = Annotated[bool, typer.Option("--simulated", help="Virtual time, no sockets, no processes.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of everything that is left to chance.")]
+Runtime = Annotated[
+    RuntimeName,
+    typer.Option("--runtime", help="Containers of the live sample: process, or oci (root, runc or crun)."),
+]
+PlanFile = Annotated[
+    str | None, typer.Option("--plan", metavar="FILE", help="Rehearse this plan; `auto` makes one of INPUT first.")
+]
+NoFaults = Annotated[bool, typer.Option("--no-faults", help="Let nothing go wrong while a plan is rehearsed.")]
+ReportFile = Annotated[str | None, typer.Option("--report", help="Write the JSON report to this file.")]
+
+
 def command(
-    input_: Annotated[
-        str | None,
-        typer.Argument(metavar="INPUT", help="Directory, file or - with a dump. Default: the sample."),
-    ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Real sockets and processes (the default for the sample).")
-    ] = False,
-    simulated: Annotated[bool, typer.Option("--simulated", help="Virtual time, no sockets, no processes.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of everything that is left to chance.")] = 0,
-    runtime: Annotated[
-        RuntimeName,
-        typer.Option("--runtime", help="Containers of the live sample: process, or oci (root, runc or crun)."),
-    ] = RuntimeName.process,
-    report: Annotated[str | None, typer.Option("--report", help="Write the JSON report to this file.")] = None,
+    input_: Input = None,
+    live: Live = False,
+    simulated: Simulated = False,
+    seed: Seed = 0,
+    runtime: Runtime = RuntimeName.process,
+    plan: PlanFile = None,
+    no_faults: NoFaults = False,
+    report: ReportFile = None,
     output: Output = Format.table,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
@@ -47,10 +63,15 @@ def command(
     your cluster its nodes, devices and workloads are set up again in virtual time, placed, compared with the dump, and
     one workload per resource that DRA can serve is moved. Commands of a dump are never executed.
 
+    With --plan the whole plan is carried out there, step by step, while the rollout is killed and started again, drivers,
+    scheduler and controllers die, and one node lacks a device; then it is rolled back, and everything has to be as it was.
+
     \b
     regauge rehearse
     regauge rehearse --simulated --seed 7
     regauge rehearse DIR --report report.json
+    regauge rehearse sample --plan auto
+    regauge rehearse DIR --plan plan.yaml
     """
     from regauge.base import InputError
 
@@ -59,8 +80,17 @@ def command(
     from regauge.rehearsal import Mode, RehearsalOptions, rehearse, write_report
 
     mode = Mode.LIVE if live else Mode.SIMULATED if simulated else None
+    if plan and input_ is None:
+        raise InputError("--plan needs an estate", fix="give a dump as INPUT, or `sample` for the packaged one")
     options = RehearsalOptions(
-        mode=mode, seed=seed, runtime=runtime.value, kube_version=kube_version, feature_gates=feature_gates
+        mode=mode,
+        seed=seed,
+        runtime=runtime.value,
+        kube_version=kube_version,
+        feature_gates=feature_gates,
+        plan=read_plan_file(plan) if plan and plan != AUTO else None,
+        make_plan=plan == AUTO,
+        faults=not no_faults,
     )
     result = rehearse(input_, options, _progress if output is Format.table else _quiet)
     if report:
@@ -108,7 +138,7 @@ def _print(report: Report, path: str | None) -> None:
                 for row in report.ownership
             ],
         )
-    if report.pods:
+    if any(not row.agrees for row in report.pods) or (report.pods and not report.attribution):
         tell()
         print_table(
             ("WORKLOAD", "POD", "ASKS FOR", "IN THE DUMP", "IN THE REHEARSAL", ""),
@@ -116,6 +146,12 @@ def _print(report: Report, path: str | None) -> None:
                 (row.workload, row.pod, row.asks, row.expected, row.found, row.why or "as in the dump")
                 for row in report.pods
             ],
+        )
+    if report.attribution:
+        tell()
+        print_table(
+            ("WORKLOAD", "DEVICES BEFORE", "AFTER THE PLAN", "AFTER THE WAY BACK"),
+            [(row.workload, str(row.before), str(row.after), str(row.returned)) for row in report.attribution],
         )
     if report.comparisons:
         tell()

@@ -1,6 +1,6 @@
 """The move: who asks for accelerators, what each would need to move, manifests between limits and claims, the plan. Pure.
 
-What acts on a cluster is `migrate.rollout`, imported by name.
+What acts on a cluster is `regauge.migrate.rollout`, imported by name.
 """
 
 from regauge.migrate.assessment import Assessment, AssessRow, ServingPool, assess
@@ -15,11 +15,12 @@ from regauge.migrate.growth import Growth
 from regauge.migrate.matching import device_matcher
 from regauge.migrate.move import CLAIM_ENTRY, Moved, to_claim, to_limits
 from regauge.migrate.plan_devices import expected_devices
-from regauge.migrate.plan_gates import Sight, devices_of, find_workload, ready_pods
+from regauge.migrate.plan_gates import Sight, devices_of, find_workload, plan_differences, ready_pods
 from regauge.migrate.plan_ground import PlanOptions
-from regauge.migrate.planning import cleaned, plan
+from regauge.migrate.planning import plan
 from regauge.migrate.plans import (
     STACK_LABEL,
+    Approve,
     Move,
     OnFailure,
     Phase,
@@ -27,6 +28,7 @@ from regauge.migrate.plans import (
     PlanStep,
     Reference,
     Switch,
+    cleaned,
     digest_of,
     read_plan,
     reference_of,
@@ -45,6 +47,7 @@ __all__ = [
     "NEEDS",
     "STACK_LABEL",
     "TEMPLATE_PATHS",
+    "Approve",
     "Ask",
     "AskStack",
     "AssessRow",
@@ -100,6 +103,7 @@ __all__ = [
     "join",
     "parse_path",
     "plan",
+    "plan_differences",
     "pool_of",
     "pools_of",
     "read_flavors",

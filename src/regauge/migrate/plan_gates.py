@@ -30,6 +30,8 @@ from regauge.migrate.plans import (
     Running,
     SameDevices,
     Switch,
+    cleaned,
+    digest_of,
 )
 from regauge.migrate.workloads import Workload, find_workloads
 from regauge.model import NodeReport, Snapshot
@@ -340,6 +342,22 @@ def _charged(namespace: str, names: frozenset[str], sight: Sight) -> int:
     return total
 
 
-def move_of(step: PlanStep) -> Move | None:
-    """The move of a step, if it has one."""
-    return next((action for action in step.actions if isinstance(action, Move)), None)
+def plan_differences(plan: Plan, sight: Sight) -> tuple[str, ...]:
+    """Where a cluster is not as a plan that has not begun saw it: nodes, what they count, the workloads that move."""
+    nodes = {node.metadata.name: node for node in sight.snapshot.nodes}
+    told = []
+    for name, basis in plan.spec.nodes.items():
+        node = nodes.get(name)
+        if node is None:
+            told.append(f"node {name} is gone")
+            continue
+        for resource, count in basis.counted.items():
+            now = whole(node.status.capacity.get(resource, 0))
+            told += [f"{name} counts {now} {resource}, planned for {count}"] if now != count else []
+    for move in (action for step in plan.spec.steps for action in step.actions if isinstance(action, Move)):
+        workload = find_workload(move.reference, sight)
+        if workload is None:
+            told.append(f"there is no {move.reference} that asks for devices")
+        elif digest_of(cleaned(workload.document.object)) != move.of:
+            told.append(f"{move.reference} is not as it was when the plan was made")
+    return (*told, *_not_pinned(plan, sight))

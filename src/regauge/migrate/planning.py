@@ -15,7 +15,6 @@ from regauge.migrate.dependents import QUOTA_OF_CLASS, Dependent
 from regauge.migrate.ground import Ground, ground_of
 from regauge.migrate.limits import limit_range_blockers
 from regauge.migrate.matching import device_matcher
-from regauge.migrate.move import as_written
 from regauge.migrate.plan_ground import PlanGround, PlanOptions, counts_of_pod, plan_ground
 from regauge.migrate.plan_layout import Layout, Turn, lay_out
 from regauge.migrate.plan_sources import images_of, pod_spec_of
@@ -47,6 +46,7 @@ from regauge.migrate.plans import (
     ServedCount,
     Stack,
     Switch,
+    cleaned,
     digest_of,
     make_plan,
     reference_of,
@@ -56,16 +56,11 @@ from regauge.migrate.workloads import AskStack, Workload, find_workloads
 from regauge.model import Document, Kind, Object, Rules, Snapshot
 from regauge.model.kinds import DAEMON_SET, DEVICE_CLASS, JOB, NODE, POD, RESOURCE_QUOTA
 
-SWITCH_S, EVICTION_S, MOVE_S, POD_S = 180, 30, 60, 10
-"""What the estimates are made of: a kubelet needs up to five minutes to forget a name, a driver seconds to publish."""
+SWITCH_S, EVICTION_S, MOVE_S, POD_S = 330, 30, 60, 10
+"""What the estimates are made of: a kubelet forgets a name five minutes after its plugin went; drivers take seconds."""
 RECREATED: tuple[Kind, ...] = (JOB, POD)
 """Kinds whose template cannot be changed."""
 MAX_TOLD = 12
-CONTROLLER_ANNOTATIONS = (
-    "deployment.kubernetes.io/",
-    "deprecated.daemonset.template.generation",
-    "batch.kubernetes.io/",
-)
 _UNSAFE = re.compile(r"[^a-z0-9.-]+")
 
 
@@ -470,18 +465,6 @@ def _steered(daemon_set: Document, other: Stack) -> Amend:
 
 def _reference(document: Document) -> Reference:
     return reference_of(document.object)
-
-
-def cleaned(object_: Object) -> Object:
-    """An object as a user would write it: what controllers noted on it is not part of what it asks for."""
-    new = as_written(object_)
-    annotations = new["metadata"].get("annotations") or {}
-    kept = {key: value for key, value in annotations.items() if not key.startswith(CONTROLLER_ANNOTATIONS)}
-    if kept:
-        new["metadata"]["annotations"] = kept
-    else:
-        new["metadata"].pop("annotations", None)
-    return new
 
 
 def _told(item: Dependent) -> str:

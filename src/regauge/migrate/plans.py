@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from regauge.base import InputError, Where, canonical_json
+from regauge.migrate.move import as_written
 from regauge.migrate.text import dump
 from regauge.model import Document, Object
 from regauge.model.kinds import DAEMON_SET
@@ -28,6 +29,11 @@ NOBODY = "none"
 MAX_STEPS = 10_000
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 _DIGEST_LENGTH = 16
+CONTROLLER_ANNOTATIONS = (
+    "deployment.kubernetes.io/",
+    "deprecated.daemonset.template.generation",
+    "batch.kubernetes.io/",
+)
 
 
 class Phase(StrEnum):
@@ -283,6 +289,18 @@ def make_plan(name: str, spec: PlanSpec) -> Plan:
 def digest_of(value: object) -> str:
     """A short digest of a JSON value."""
     return hashlib.sha256(canonical_json(value)).hexdigest()[:_DIGEST_LENGTH]
+
+
+def cleaned(object_: Object) -> Object:
+    """An object as a user would write it: what controllers noted on it is not part of what it asks for."""
+    new = as_written(object_)
+    annotations = new["metadata"].get("annotations") or {}
+    kept = {key: value for key, value in annotations.items() if not key.startswith(CONTROLLER_ANNOTATIONS)}
+    if kept:
+        new["metadata"]["annotations"] = kept
+    else:
+        new["metadata"].pop("annotations", None)
+    return new
 
 
 def reference_of(object_: Object) -> Reference:

@@ -6,9 +6,11 @@ A cluster that stays is `regauge.rehearsal.up`, imported by name. So are scenari
 """
 
 from regauge.rehearsal.rehearsing import RehearsalOptions, rehearse, write_report
-from regauge.rehearsal.report import Check, Comparison, Mode, Ownership, Placement, PodRow, Report, Step
+from regauge.rehearsal.report import Attribution, Check, Comparison, Mode, Ownership, Placement, PodRow, Report, Step
+from regauge.rehearsal.samples import sample_estate
 
 __all__ = [
+    "Attribution",
     "Check",
     "Comparison",
     "Mode",
@@ -19,5 +21,6 @@ __all__ = [
     "Report",
     "Step",
     "rehearse",
+    "sample_estate",
     "write_report",
 ]

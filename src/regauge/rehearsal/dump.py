@@ -19,7 +19,7 @@ from regauge.rehearsal.dump_moves import choose_moves, move_workload
 from regauge.rehearsal.dump_plan import DumpNode, DumpPlan, ExpectedPod, claimed_devices, plan_dump
 from regauge.rehearsal.nodes import NodePlan, NodeWorld, Place, Plugin
 from regauge.rehearsal.ownership import inventory_of, snapshot_of
-from regauge.rehearsal.report import Comparison, PodRow, Recorder
+from regauge.rehearsal.report import Attribution, Comparison, PodRow, Recorder
 from regauge.rehearsal.stand_ins import StandInDriver, StandInPlugin
 from regauge.rehearsal.watching import until
 from regauge.rehearsal.world import TIMINGS, NodeFacts
@@ -40,6 +40,7 @@ class DumpOutcome:
     pods: tuple[PodRow, ...]
     comparisons: tuple[Comparison, ...]
     notes: tuple[str, ...]
+    attribution: tuple[Attribution, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from regauge.migrate import Move, Plan, PlanStep, Sight, Switch
 from regauge.migrate.rollout import Holder, Options, Record, Rollout, RolloutState, StepState
 from regauge.model import Kind, Object, Rules, Snapshot
 from regauge.rehearsal.acting import Actor
-from regauge.rehearsal.dump import set_up_dump
+from regauge.rehearsal.dump import DumpOutcome, set_up_dump
 from regauge.rehearsal.faults import Fault, What
 from regauge.rehearsal.nodes import NodeWorld
 from regauge.rehearsal.plan_state import EstateState, differences, state_of
-from regauge.rehearsal.plan_world import Daemons, OwnerWatch, more_plugins, switches_of
-from regauge.rehearsal.report import Attribution, Check, Comparison, PodRow, Recorder, Step
+from regauge.rehearsal.plan_world import Daemons, OwnerWatch, more_plugins, serves_of, switches_of
+from regauge.rehearsal.report import Attribution, Check, Comparison, Recorder, Step
 from regauge.rehearsal.watching import until
 
 T = TypeVar("T")
@@ -80,16 +80,6 @@ class MortalClient(MemoryClient):
         return done
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOutcome:
-    """What is kept of the run beside its steps."""
-
-    pods: tuple[PodRow, ...]
-    comparisons: tuple[Comparison, ...]
-    attribution: tuple[Attribution, ...]
-    notes: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class _Heard:
     """What happened to a step while it was rehearsed."""
@@ -100,7 +90,7 @@ class _Heard:
 
 async def rehearse_plan(
     world: NodeWorld, snapshot: Snapshot, rules: Rules, plan: Plan, recorder: Recorder, *, faults: bool = True
-) -> PlanOutcome:
+) -> DumpOutcome:
     """Run the whole. Every step of the plan becomes a step of the report, its gates the checks."""
     run = _PlanRun(world, snapshot, plan, recorder, faults)
     stands = await set_up_dump(world, snapshot, rules, recorder, run.more)
@@ -113,15 +103,15 @@ async def rehearse_plan(
         returned = await run.look()
     finally:
         await run.stop()
-    return PlanOutcome(
+    return DumpOutcome(
         stands.pods,
         tuple(run.comparisons(before, after)),
-        tuple(run.attribution(before, after, returned)),
         (*stands.notes, *run.notes()),
+        tuple(run.attribution(before, after, returned)),
     )
 
 
-def _on_our_nodes(plan: Plan) -> Plan:
+def on_our_nodes(plan: Plan) -> Plan:
     """The plan for nodes whose kubelet and runtime are the rehearsal's own: their versions are not pinned."""
     pins = msgspec.structs.replace(plan.spec.pins, kubelets=(), runtimes=())
     return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, pins=pins))
@@ -132,7 +122,7 @@ class _PlanRun:
 
     def __init__(self, world: NodeWorld, snapshot: Snapshot, plan: Plan, recorder: Recorder, faults: bool) -> None:
         self.world = world
-        self.plan = plan = _on_our_nodes(plan)
+        self.plan = plan = on_our_nodes(plan)
         self.recorder = recorder
         self.faults = faults
         self.whole = more_plugins(plan, snapshot)
@@ -141,10 +131,7 @@ class _PlanRun:
         lacking = more_plugins(plan, snapshot, {self.last: 1} if faults else {})
         self.more = {node: lacking[node] for node in lacking}
         nodes = frozenset(action.node for action in switches)
-        serves: dict[str, set[str]] = {}
-        for name, title in plan.spec.sources.items():
-            serves.setdefault(title, set()).add(name)
-        self.daemons = Daemons(world, {title: frozenset(names) for title, names in serves.items()}, nodes)
+        self.daemons = Daemons(world, serves_of(plan), nodes)
         self.owners = OwnerWatch(world, switches)
         self.actor = Actor(world)
         self.heard: dict[str, _Heard] = {step.id: _Heard() for step in plan.spec.steps}

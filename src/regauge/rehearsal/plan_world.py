@@ -27,6 +27,14 @@ def switches_of(plan: Plan) -> tuple[Switch, ...]:
     return tuple(act for step in plan.spec.steps for act in step.actions if isinstance(act, Switch))
 
 
+def serves_of(plan: Plan) -> Mapping[str, frozenset[str]]:
+    """By DaemonSet (namespace/name), the counted names and drivers that it serves."""
+    found: dict[str, set[str]] = {}
+    for name, title in plan.spec.sources.items():
+        found.setdefault(title, set()).add(name)
+    return {title: frozenset(names) for title, names in found.items()}
+
+
 def identity(node: str, resource_name: str, number: int) -> str:
     """The uuid that a rehearsal gives a device: the same whichever stack advertises it."""
     text = hashlib.sha256(f"{node}\0{resource_name}\0{number}".encode()).hexdigest()

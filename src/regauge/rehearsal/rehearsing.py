@@ -14,33 +14,47 @@ from regauge.cluster.kubelet import KubeletOptions
 from regauge.collect import Estate, load_estate
 from regauge.features import DEFAULT_MINOR, minor_of, parse_feature_gates, rules
 from regauge.host import RealClock, RealFiles
+from regauge.migrate import Plan, PlanOptions, plan
 from regauge.model import Rules
 from regauge.rehearsal.completing import completed
 from regauge.rehearsal.dump import rehearse_dump
 from regauge.rehearsal.first_move import Outcome, first_move
 from regauge.rehearsal.live import live_world
 from regauge.rehearsal.nodes import DirectoryMachine, Machine, MemoryMachine, NodePlan, NodeWorld
+from regauge.rehearsal.plan_run import rehearse_plan
 from regauge.rehearsal.report import Mode, Recorder, Report, Step
 from regauge.rehearsal.runs import run_directory, told_of
-from regauge.rehearsal.samples import ENV_PREFIX, NODE, facts_of, load_sample, sample_devices
+from regauge.rehearsal.samples import ENV_PREFIX, NODE, facts_of, load_sample, sample_devices, sample_estate
 from regauge.rehearsal.stopping import run_live
 from regauge.rehearsal.world import TIMINGS
 
 EPOCH_S = 1_800_000_000.0
 LIMIT_S = 86_400.0
+SAMPLE = "sample"
 
 Listen = Callable[[str, Step | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class RehearsalOptions:
-    """How to rehearse. `mode` None means the input's own default: the sample runs live, a dump simulated."""
+    """How to rehearse. `mode` None means the input's own default: the sample runs live, a dump simulated.
+
+    `plan` is carried out in the rehearsal; with `make_plan` it is made of the dump itself. `faults` False lets nothing go
+    wrong while a plan is rehearsed.
+    """
 
     mode: Mode | None = None
     seed: int = 0
     runtime: str = "process"
     kube_version: str | None = None
     feature_gates: str | None = None
+    plan: Plan | None = None
+    make_plan: bool = False
+    faults: bool = True
+
+    @property
+    def has_plan(self) -> bool:
+        return self.make_plan or self.plan is not None
 
 
 def rehearse(place: str | None, options: RehearsalOptions, listen: Listen) -> Report:
@@ -61,10 +75,12 @@ def rehearse_sample(options: RehearsalOptions, listen: Listen) -> Report:
 
 
 def rehearse_estate(place: str, options: RehearsalOptions, listen: Listen) -> Report:
-    """A dump in the rehearsal: by its own version and gates unless told otherwise."""
-    estate = load_estate(place)
+    """A dump in the rehearsal: by its own version and gates unless told otherwise. "sample" is the packaged estate."""
+    estate = sample_estate() if place == SAMPLE else load_estate(place)
     estate = replace(estate, snapshot=completed(estate.snapshot))
     found = estate_rules(estate, options)
+    if options.has_plan and options.mode is Mode.LIVE:
+        raise InputError("a plan is rehearsed in virtual time", fix="leave --live out")
     if options.mode is Mode.LIVE:
         return run_live(_live_estate(estate, found, options, listen))
     return run_virtual(
@@ -100,10 +116,15 @@ async def _estate(
     listen: Listen,
 ) -> Report:
     mode = Mode.LIVE if options.mode is Mode.LIVE else Mode.SIMULATED
-    world = NodeWorld(mode, clock, rules_, Random(options.seed), machine)
+    git_version = estate.git_version if estate.git_version and not options.kube_version else f"v{rules_.minor}.0"
+    world = NodeWorld(mode, clock, rules_, Random(options.seed), machine, git_version=git_version)
     recorder = Recorder(clock.monotonic_s, listen)
     try:
-        outcome = await rehearse_dump(world, estate.snapshot, rules_, recorder)
+        if options.has_plan:
+            plan_ = _plan_of(estate, rules_, options)
+            outcome = await rehearse_plan(world, estate.snapshot, rules_, plan_, recorder, faults=options.faults)
+        else:
+            outcome = await rehearse_dump(world, estate.snapshot, rules_, recorder)
     finally:
         await world.stop()
     return Report(
@@ -114,8 +135,16 @@ async def _estate(
         steps=tuple(recorder.steps),
         comparisons=outcome.comparisons,
         pods=outcome.pods,
+        attribution=outcome.attribution,
         notes=outcome.notes,
     )
+
+
+def _plan_of(estate: Estate, rules_: Rules, options: RehearsalOptions) -> Plan:
+    """The plan that is given, or the one that is made of the estate."""
+    if options.plan is not None:
+        return options.plan
+    return plan(estate.snapshot, rules_, PlanOptions(), estate.git_version or "")
 
 
 async def _simulated(clock: VirtualClock, rules_: Rules, options: RehearsalOptions, listen: Listen) -> Report:

@@ -10,8 +10,7 @@ import msgspec
 
 from regauge.kube import AlreadyExists, ApiError, Conflict, KubeClient, NotFound
 from regauge.migrate.move import as_written
-from regauge.migrate.planning import cleaned
-from regauge.migrate.plans import Amend, Ensure, Move, Reference, digest_of, reference_of
+from regauge.migrate.plans import Amend, Ensure, Move, Reference, cleaned, digest_of, reference_of
 from regauge.migrate.sites import template_kinds
 from regauge.model import Kind, Object, find_kind, split_api_version
 from regauge.model.kinds import POD

@@ -6,16 +6,15 @@ a time, by a Lease. Failure: a gate that does not hold within its time begins th
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
 
 from regauge.base import Clock, InputError, TransientError
-from regauge.inventory import whole
 from regauge.kube import AlreadyExists, ApiError, KubeClient
-from regauge.migrate.plan_gates import Facts, Sight, check, facts_of, name_of, patience_s
+from regauge.migrate.plan_gates import Facts, Sight, check, facts_of, name_of, patience_s, plan_differences
 from regauge.migrate.plans import (
     Accepted,
     Action,
@@ -164,17 +163,7 @@ class Rollout:
 
     async def differences(self) -> tuple[str, ...]:
         """Where the cluster is not as the plan saw it: nodes, devices, workloads."""
-        sight = await self._looking.sight()
-        return (*node_differences(self._plan, sight), *[text async for text in self._workload_differences()])
-
-    async def _workload_differences(self) -> AsyncIterator[str]:
-        for step in self._plan.spec.steps:
-            for action in step.actions:
-                if isinstance(action, Move):
-                    try:
-                        await self._acts.look_at_workload(action)
-                    except StepFailed as failed:
-                        yield str(failed)
+        return plan_differences(self._plan, await self._looking.sight())
 
     # -- forward
 
@@ -423,20 +412,6 @@ class Rollout:
                 continue
             except ApiError as error:
                 self._tell(f"no event on {action.node}: {error.message}")
-
-
-def node_differences(plan: Plan, sight: Sight) -> Iterator[str]:
-    """Where nodes are not as the plan saw them."""
-    nodes = {node.metadata.name: node for node in sight.snapshot.nodes}
-    for name, basis in plan.spec.nodes.items():
-        node = nodes.get(name)
-        if node is None:
-            yield f"node {name} is gone"
-            continue
-        for resource, count in basis.counted.items():
-            now = whole(node.status.capacity.get(resource, 0))
-            if now != count:
-                yield f"{name} counts {now} {resource}, planned for {count}"
 
 
 def _time(at_s: float) -> str:
