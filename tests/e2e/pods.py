@@ -7,7 +7,9 @@ from typing import Any
 
 from tests.e2e.site import Doc, Site, until
 
-API = "resource.k8s.io/v1"
+# The kubelet may ask for a claim before the API server's own caches know that its pod is on this node. It tries again after
+# more than a minute.
+TOO_EARLY = "no relationship found between node"
 
 # Tells the environment, the device nodes, how those of the suite can be opened, and the mounts; then it waits.
 SCRIPT = r"""
@@ -64,6 +66,7 @@ class Pods:
 
     site: Site
     made: list[str] = field(default_factory=list)
+    early: set[str] = field(default_factory=set)
 
     def limits(self, name: str, resource: str, **amounts: int) -> None:
         """A pod of containers that ask for so many of the resource; zero asks for nothing."""
@@ -113,7 +116,12 @@ class Pods:
             pod = self.get(name)
             states = pod.get("status", {}).get("containerStatuses", [])
             assert pod.get("status", {}).get("phase") != "Failed", pod["status"]
-            return pod if states and all("running" in one["state"] for one in states) else None
+            if states and all("running" in one["state"] for one in states):
+                return pod
+            if name not in self.early and any(TOO_EARLY in text for text in self.site.events(name)):
+                self.early.add(name)
+                self.poke(name)
+            return None
 
         try:
             return until(look, f"pod {name} runs", timeout_s)

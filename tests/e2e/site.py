@@ -81,6 +81,10 @@ class Site:
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout)) if done.stdout.strip() else {}
 
+    def items(self, *what: str) -> list[Doc]:
+        """The objects of a list; kubectl prints nothing when there are none."""
+        return list(self.get(*what).get("items", []))
+
     def create(self, *documents: Doc) -> None:
         for document in documents:
             document.setdefault("metadata", {}).setdefault("labels", {})["regauge-e2e"] = self.tag
@@ -129,7 +133,7 @@ class Site:
         return str(path)
 
     def _only_node(self) -> str:
-        nodes = [one["metadata"]["name"] for one in self.get("nodes")["items"]]
+        nodes = [one["metadata"]["name"] for one in self.items("nodes")]
         if len(nodes) != 1:
             pytest.skip(f"there are {len(nodes)} nodes; say REGAUGE_NODE, the one of this machine")
         return str(nodes[0])
@@ -146,8 +150,7 @@ class Site:
         label = f"-lregauge-e2e={self.tag}"
         kinds = "namespaces,deviceclasses,clusterroles,clusterrolebindings"
         self.run("delete", kinds, label, "--wait=false")
-        slices = self.get("resourceslices")["items"]
-        for one in slices:
+        for one in self.items("resourceslices"):
             if one["spec"]["driver"].startswith(self.tag):
                 self.run("delete", "resourceslice", one["metadata"]["name"], "--ignore-not-found")
         shutil.rmtree(self.root, ignore_errors=True)
@@ -158,11 +161,11 @@ class Site:
         return None if found is None else Quantity.parse(found).value()
 
     def slices(self, driver: str) -> list[Doc]:
-        return [one for one in self.get("resourceslices")["items"] if one["spec"]["driver"] == driver]
+        return [one for one in self.items("resourceslices") if one["spec"]["driver"] == driver]
 
     def events(self, pod: str) -> list[str]:
         """What the events of a pod say."""
-        found = self.get("events", "-n", self.tag, f"--field-selector=involvedObject.name={pod}")["items"]
+        found = self.items("events", "-n", self.tag, f"--field-selector=involvedObject.name={pod}")
         return [str(one.get("message", "")) for one in found]
 
 

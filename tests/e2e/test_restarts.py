@@ -118,7 +118,7 @@ def test_killed_again_and_again_nothing_is_lost(site: Site, driver: Driver, pods
 
 
 def _claims(site: Site) -> list[list[str]]:
-    found = site.get("resourceclaims", "-n", site.tag)["items"]
+    found = site.items("resourceclaims", "-n", site.tag)
     return [
         [one["device"] for one in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])]
         for claim in found
@@ -187,3 +187,22 @@ def test_a_pod_is_deleted_by_force_while_the_driver_is_away(site: Site, driver: 
     pods.running("next", 100)
     assert pods.seen("next", "one").beyond(pods.seen("next", "none")) == driver.expected("claim-a")
     assert list(driver.prepared()) == [driver.uid_of("next")]
+
+
+@pytest.mark.row(198, how="real")
+def test_a_pod_ends_while_the_driver_is_away(site: Site, driver: Driver, pods: Pods) -> None:
+    """It stays, with its claim, until the driver is back; then it goes by itself."""
+    driver.claim("late", "claim-a")
+    pods.claims("late", {"gpu": "late"}, one=["gpu"])
+    pods.running("late")
+    driver.kill()
+    pods.delete("late", wait=False)
+    time.sleep(8)
+    assert pods.get("late")["metadata"]["deletionTimestamp"]
+    assert site.get("resourceclaim", "late", "-n", site.tag)["status"]["reservedFor"]
+    start = time.monotonic()
+    driver.start()
+    until(lambda: not pods.get("late"), "the pod is gone", 60)
+    site.figure("driver back until a pod deleted meanwhile is gone", time.monotonic() - start)
+    assert driver.prepared() == {}
+    assert [name for name in driver.specs() if "_" in name] == []

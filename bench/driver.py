@@ -1,0 +1,123 @@
+"""The driver beside a plugin in Go, over the kubelet's own interface, both driven in turn by one client in Go.
+
+The peer answers a prepared claim from memory; for a new one it reads the claim from the same API server, and writes the
+checkpoint, a CDI spec and the checkpoint again, each synced, as ours does. It checks, logs and measures nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import Row
+
+PROGRAM = Path(__file__).resolve().parent.parent / ".cache" / "oracles" / "plugin_peer"
+DRIVER = "driver.example.com"
+START_S = 120.0
+FEW, MANY = 4_000, 60_000
+PREPARED, CONCURRENT = 300, 1_000
+SLICE = 128
+
+
+def description(count: int, stack: str) -> str:
+    about = {"apiVersion": "regauge.dev/v1alpha1", "kind": "Devices", "driver": DRIVER, "deviceKind": "mock"}
+    more = {"resource": "example.com/widget", "discover": {"count": count}, "rules": [{"stack": stack}]}
+    return json.dumps({**about, **more})
+
+
+@dataclass(frozen=True)
+class Place:
+    """A kubelet's directory, an API server, our driver and the peer. `start_s` is how long ours took until it served."""
+
+    root: Path
+    count: int
+    start_s: float
+
+    def pair(self, test: str, calls: int, first: int = 0) -> tuple[dict[str, float], dict[str, float]]:
+        """What the client measured on ours and on the peer, in microseconds."""
+        ours = self.root / "k" / "plugins" / DRIVER / "dra.sock"
+        if test == "list":
+            ours = self.root / "k" / "device-plugins" / "example.com-widget.sock"
+        command = [str(PROGRAM), "-mode=pair", f"-test={test}", f"-calls={calls}", f"-from={first}"]
+        done = subprocess.run(
+            [*command, f"-sock={ours}", f"-peer={self.root}/peer.sock"], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{test}: {done.stderr}")
+        found = json.loads(done.stdout)
+        return found["ours"], found["peer"]
+
+
+@contextlib.contextmanager
+def place(count: int, stack: str) -> Iterator[Place]:
+    """All of it running; it ends with the block."""
+    with tempfile.TemporaryDirectory(prefix="rg-bench-") as name, contextlib.ExitStack() as running:
+        root = Path(name)
+        for directory in ("k", "peer"):
+            (root / directory).mkdir()
+        (root / "devices.yaml").write_text(description(count, stack))
+
+        def start(*command: str, log: str = "none") -> subprocess.Popen[bytes]:
+            with (root / log).open("wb") as out:
+                process = running.enter_context(subprocess.Popen(command, stderr=out))
+            running.callback(process.kill)
+            return process
+
+        api, width = f"{root}/api.sock", len(str(count - 1))
+        start(str(PROGRAM), "-mode=api", f"-sock={api}", f"-driver={DRIVER}", f"-width={width}")
+        peer = ("-mode=server", f"-sock={root}/peer.sock", f"-api={api}", f"-dir={root}/peer", f"-driver={DRIVER}")
+        start(str(PROGRAM), *peer, f"-devices={count}")
+        wait_for(lambda: (root / "api.sock").exists() and (root / "peer.sock").exists(), "the peer")
+        begun = time.perf_counter()
+        directories = (f"--kubelet-dir={root}/k", f"--cdi-dir={root}/cdi", f"--config={root}/devices.yaml")
+        command = (sys.executable, "-m", "regauge", "driver", *directories, f"--api=unix:{api}", "--node=n1")
+        process = start(*command, "--log=json", log="driver.log")
+        log, code = root / "driver.log", '"code":"published"'
+        socket = root / "k" / "device-plugins" / "example.com-widget.sock"
+
+        def serves() -> bool:
+            assert process.poll() is None, log.read_text()
+            return code in log.read_text() if stack == "dra" else socket.exists()
+
+        wait_for(serves, "the driver")
+        yield Place(root, count, time.perf_counter() - begun)
+
+
+def wait_for(look: object, what: str) -> None:
+    assert callable(look)
+    end = time.monotonic() + START_S
+    while not look():
+        if time.monotonic() > end:
+            raise RuntimeError(f"{what} does not serve within {START_S:g} s")
+        time.sleep(0.01)
+
+
+def seconds(pair: tuple[dict[str, float], dict[str, float]], key: str = "p50_us") -> tuple[float, float]:
+    return pair[0][key] / 1e6, pair[1][key] / 1e6
+
+
+def run() -> list[Row]:
+    """Rows: a claim that is prepared, one that is not, a thousand at once, and the most devices, on each stack."""
+    if not PROGRAM.exists():
+        print("driver: not measured, the peer is not built (make oracles)", file=sys.stderr)
+        return []
+    rows: list[Row] = []
+    with place(FEW, "dra") as few:
+        rows.append(Row("prepare again what is prepared, p50", *seconds(few.pair("noop", 3_000))))
+        rows.append(Row("prepare a claim, p50", *seconds(few.pair("full", PREPARED, 1))))
+        pair = few.pair("concurrent", CONCURRENT, 1_000)
+        rows.append(Row(f"prepare {CONCURRENT:,} claims at once, all of them", *seconds(pair, "total_us")))
+    with place(MANY, "device-plugin") as many:
+        pair = many.pair("list", 5)
+        assert pair[0]["devices"] == MANY
+        rows.append(Row(f"list {MANY:,} devices by the device plugin, p50", *seconds(pair)))
+    with place(MANY, "dra") as many:
+        rows.append(Row(f"start and publish {MANY:,} devices in {-(-MANY // SLICE)} slices", many.start_s, None))
+    return rows
