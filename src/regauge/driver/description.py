@@ -135,8 +135,8 @@ _NO_FIELDS = Fields({}, Where())
 class Description:
     """What one driver process serves. `resource` is the extended resource of the device plugin stack, `driver` the DRA
     driver's name, `cdi_kind` the vendor/class of all its CDI devices, `metadata` whether containers get a file that tells
-    what their devices are. `discover` and `rules` are for the kind: as the file says them, and as `settings` and `chosen` once
-    the kind has read them."""
+    what their devices are. `discover` and `rules` are for the kind: as the file says them, and as `settings` and `chosen`
+    once the kind has read them."""
 
     driver: str
     resource: str

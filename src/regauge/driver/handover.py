@@ -137,8 +137,10 @@ class Handover:
         return found
 
     async def _move(self, name: str, target: Stack, withdrawn: Callable[[Stack, str], Awaitable[None]]) -> None:
-        old = target.other
+        old, device = target.other, self._fleet.description.device(name)
         reason = await self._reason_to_stay(name, old)
+        if device is not None and not reason:
+            reason = await self._neighbours.clash(device)
         if reason:
             self._refuse(name, target, reason)
             return

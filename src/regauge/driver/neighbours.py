@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from regauge.base import RegaugeError
+from regauge.base import Clock, RegaugeError
 from regauge.driver.description import Device
 from regauge.driver.fleet import Fleet
 from regauge.driver.notices import Notice, Tell
+from regauge.driver.resource_names import NameSearch, held_back
 from regauge.kube import KubeClient
 from regauge.model import Object
 from regauge.model.kinds import DEVICE_CLASS, RESOURCE_SLICE
 from regauge.pluginapi import ContainerDevices, PluginNet, RpcError
 
+CLASSES_PERIOD_S = 60.0
 _TELLING_LENGTH = 8  # shorter values, such as an index written as a UUID, say nothing about what a device is
 
 
@@ -66,46 +68,92 @@ def _values(device: Object) -> list[str]:
 class Neighbours:
     """Looks around this node."""
 
-    def __init__(self, fleet: Fleet, kubelet_dir: str, net: PluginNet, kube: KubeClient | None, tell: Tell) -> None:
+    def __init__(
+        self, fleet: Fleet, kubelet_dir: str, net: PluginNet, kube: KubeClient | None, clock: Clock, tell: Tell
+    ) -> None:
         self._fleet = fleet
         self._kubelet_dir = kubelet_dir
         self._net = net
         self._kube = kube
         self._tell = tell
+        self._clock = clock
         self._unseen: dict[str, str] = {}
+        self._named: set[str] = set()
 
     async def claimants(self, devices: Iterable[Device]) -> Mapping[str, str]:
-        """By device, who else advertises it. What cannot be seen is told, once."""
+        """By device, who else advertises it, or serves its resource by the other stack. What cannot be seen is told, once."""
         devices = tuple(devices)
         description = self._fleet.description
-        found = in_plugins(devices, description.resource, await self._allocatable())
-        if self._kube is not None:
-            try:
-                selector = f"spec.nodeName={self._fleet.pool}"
-                slices = (await self._kube.list(RESOURCE_SLICE, field_selector=selector)).items
-            except RegaugeError as error:
-                self._cannot_see("the slices of other drivers", str(error))
-            else:
-                found |= in_slices(devices, description.driver, self._fleet.pool, slices)
+        allocatable = await self._allocatable()
+        found = in_plugins(devices, description.resource, allocatable)
+        slices = await self._slices()
+        found |= in_slices(devices, description.driver, self._fleet.pool, slices)
+        search = await self._search()
+        if search is not None:
+            others: dict[str, list[Object]] = {}
+            for slice_ in slices:
+                spec = slice_.get("spec", {})
+                if spec.get("driver") != description.driver and spec.get("nodeName") == self._fleet.pool:
+                    others.setdefault(spec["driver"], []).extend(spec.get("devices") or [])
+            offered = {one.resource_name for one in allocatable if one.device_ids} - {description.resource}
+            mine = (description.driver, description.resource)
+            found |= held_back(devices, mine, description.devices, search, others, offered)
+            self._tell_unclear(search)
         return found
+
+    async def clash(self, device: Device) -> str:
+        """Why this device may not go to the stack that the description wants it in, as long as others stay in theirs."""
+        search = await self._search()
+        if search is None:
+            return ""
+        description = self._fleet.description
+        mine = (description.driver, description.resource)
+        reason = held_back([device], mine, description.devices, search, {}, ()).get(device.name, "")
+        self._tell_unclear(search)
+        return reason
 
     async def check_resource_name(self) -> None:
         """Tell when a class serves the plugin's resource name too: the two must not meet on one node (KEP-5004)."""
         resource = self._fleet.description.resource
-        if self._kube is None or not resource:
-            return
+        search = await self._search() if resource else None
+        for name in search.serving(resource) if search is not None else ():
+            if name in self._named:
+                continue
+            self._named.add(name)
+            text = (
+                f"DeviceClass {name} serves {resource} by claims: what it selects is not advertised beside the device"
+                " plugin's devices, since pods are counted against those only"
+            )
+            self._tell(Notice("resource-name-twice", text, "warning", resource))
+
+    async def run(self) -> None:
+        """Look for such classes from time to time. Runs until it is cancelled."""
+        while True:
+            await self.check_resource_name()
+            await self._clock.sleep(CLASSES_PERIOD_S)
+
+    async def _search(self) -> NameSearch | None:
+        if self._kube is None:
+            return None
         try:
-            classes = (await self._kube.list(DEVICE_CLASS)).items
+            return NameSearch.among((await self._kube.list(DEVICE_CLASS)).items)
         except RegaugeError as error:
             self._cannot_see("device classes", str(error))
-            return
-        for one in classes:
-            if one.get("spec", {}).get("extendedResourceName") == resource:
-                text = (
-                    f"DeviceClass {one['metadata']['name']} serves {resource} by claims: on a node that has it by a device"
-                    " plugin, too, pods are counted against the plugin's devices only"
-                )
-                self._tell(Notice("resource-name-twice", text, "warning", resource))
+            return None
+
+    async def _slices(self) -> tuple[Object, ...]:
+        if self._kube is None:
+            return ()
+        try:
+            selector = f"spec.nodeName={self._fleet.pool}"
+            return (await self._kube.list(RESOURCE_SLICE, field_selector=selector)).items
+        except RegaugeError as error:
+            self._cannot_see("the slices of other drivers", str(error))
+            return ()
+
+    def _tell_unclear(self, search: NameSearch) -> None:
+        for name, why in search.unclear.items():
+            self._cannot_see(f"what DeviceClass {name} selects", why)
 
     async def _allocatable(self) -> tuple[ContainerDevices, ...]:
         address = f"{self._kubelet_dir}/pod-resources/kubelet.sock"

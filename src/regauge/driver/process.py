@@ -132,7 +132,7 @@ class Driver:
             self.fleet, self._kind, self._checkpoint, self._specs, kube, tell, self._turns, self._metadata
         )
         search = HolderSearch(self.fleet, self._checkpoint, options.kubelet_dir, net, kube, files)
-        self._neighbours = Neighbours(self.fleet, options.kubelet_dir, net, kube, tell)
+        self._neighbours = Neighbours(self.fleet, options.kubelet_dir, net, kube, clock, tell)
         self._handover = Handover(
             self.fleet, self._checkpoint, search, self._neighbours, clock, tell, self._write_base, self._turns
         )
@@ -168,10 +168,10 @@ class Driver:
             with _in_words():
                 async with self._turns.mine():
                     await self._handover.begin()
-            await self._neighbours.check_resource_name()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow_owners())
                 tasks.create_task(self._follow_releases())
+                tasks.create_task(self._neighbours.run())
                 tasks.create_task(self._handover.run(self._withdrawn))
                 tasks.create_task(self._serve_device_plugin())
                 tasks.create_task(self._publish())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.driver.fakes import FOUR, KUBELET, RESOURCE, Node, run
+from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, RESOURCE, Node, device, run
 from tests.unit.driver.test_handover import Pods, listed, published
 
 from regauge.kube import ServerUnavailable
@@ -111,13 +111,79 @@ def test_what_cannot_be_seen_is_said() -> None:
     run(scenario)
 
 
-def test_a_class_with_the_plugins_resource_name_is_told() -> None:
+def serve(node: Node, name: str, resource: str, expression: str = "") -> None:
+    assert node.kube is not None
+    selectors = [{"cel": {"expression": expression}}] if expression else []
+    node.kube.put(DEVICE_CLASS, name, spec={"extendedResourceName": resource, "selectors": selectors})
+
+
+@pytest.mark.row(262, how="unit")
+def test_what_a_class_with_the_plugins_resource_name_selects_is_held_back() -> None:
     async def scenario(node: Node) -> None:
         assert node.kube is not None
-        node.kube.put(DEVICE_CLASS, "other", spec={"extendedResourceName": "vendor.com/gpu"})
-        node.kube.put(DEVICE_CLASS, "gpus", spec={"extendedResourceName": RESOURCE})
+        serve(node, "other", "vendor.com/gpu")
+        serve(node, "gpus", RESOURCE, f'device.attributes["{DRIVER}"].uuid == "GPU-gpu-3"')
         await node.start()
+        assert listed(node) == ["gpu-0", "gpu-1"]
+        assert published(node) == ["gpu-2"]
         (notice,) = node.told("resource-name-twice")
         assert notice.text.startswith(f"DeviceClass gpus serves {RESOURCE} by claims")
+        (held,) = node.told("advertised-twice")
+        assert held.about == "gpu-3"
+        assert f"DeviceClass gpus gives it to pods that ask for {RESOURCE}" in held.text
+        node.kube.remove(DEVICE_CLASS, "gpus")
+        await node.clock.advance(11)
+        assert published(node) == ["gpu-2", "gpu-3"]
+
+    run(scenario)
+
+
+@pytest.mark.row(262, how="unit")
+def test_a_name_that_another_driver_serves_by_claims_here_is_not_served_by_the_plugin() -> None:
+    async def scenario(node: Node) -> None:
+        foreign(node, "n1", model="B200")
+        serve(node, "gpus", RESOURCE, 'device.driver == "gpu.vendor.com"')
+        await node.start()
+        assert node.kubelet.registered == []
+        assert {one.about for one in node.told("advertised-twice")} == {"gpu-0", "gpu-1"}
+        assert (
+            "serves example.com/gpu on this node by theirs of gpu.vendor.com" in node.told("advertised-twice")[0].text
+        )
+
+    run(scenario)
+
+
+def test_a_name_that_is_served_by_claims_on_another_node_disturbs_nobody() -> None:
+    async def scenario(node: Node) -> None:
+        foreign(node, "n2", model="B200")
+        serve(node, "gpus", RESOURCE, 'device.driver == "gpu.vendor.com"')
+        await node.start()
+        assert listed(node) == ["gpu-0", "gpu-1"]
+
+    run(scenario)
+
+
+def test_a_device_is_not_handed_over_into_a_clash_and_all_of_them_are() -> None:
+    async def scenario(node: Node) -> None:
+        await node.net.serve(f"{KUBELET}/pod-resources/kubelet.sock", Services(pod_resources=Pods()))
+        await node.start()
+        serve(node, "gpus", RESOURCE)
+        node.describe(FOUR.replace(device("gpu-1", "device-plugin"), device("gpu-1", "dra")))
+        await node.clock.advance(30)
+        assert listed(node) == ["gpu-0", "gpu-1"]
+        assert "DeviceClass gpus gives it to pods" in node.told("handover-refused")[0].text
+        node.describe(FOUR.replace("stack: device-plugin", "stack: dra"))
+        await node.clock.advance(60)
+        assert published(node) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+
+    run(scenario)
+
+
+def test_a_class_that_cannot_be_evaluated_is_unknown_and_not_fine() -> None:
+    async def scenario(node: Node) -> None:
+        serve(node, "gpus", RESOURCE, 'device.attributes["x"].y == 1')
+        await node.start()
+        texts = [notice.text for notice in node.told("unseen")]
+        assert any("what DeviceClass gpus selects cannot be seen, so whether they overlap" in text for text in texts)
 
     run(scenario)
