@@ -98,13 +98,17 @@ def answer(
     if case.get("nodes"):
         nodes = [view(one, Node) for one in case["nodes"]]
         outcomes = allocator.allocate_nodes(nodes, claims)
+        # Upstream's process would be gone, and with it what it found for the nodes before.
+        crash = next((one for one in outcomes.values() if isinstance(one, Abort) and one.text.startswith("PANIC")), None)
+        if crash is not None:
+            return out | {"error": crash.text}
         out["nodes"] = [_on_node(node.metadata.name, outcomes[node.metadata.name], case) for node in nodes]
     else:
         node = view(case.get("node", {}), Node)
         outcome = allocator.allocate(node, claims)
         out.update(_told(outcome, case))
-        if case.get("mode") == "pools":
-            out["pools"] = _pools(allocator.view(node))
+        if case.get("mode") == "pools" and (pools := _pools(allocator.view(node))):
+            out["pools"] = pools
     out["micros"] = (clock.monotonic_s() - made_s) * 1e6
     return out
 

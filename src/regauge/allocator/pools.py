@@ -154,17 +154,18 @@ def _found(inventory: Inventory, node: Node, settings: Settings) -> list[SliceEn
     """The slices that concern the node, in upstream's order."""
     found: list[SliceEntry] = []
     name, groupless, partitionable = node.metadata.name, _ignores_groups(settings), settings.partitionable
+    counters_stay = settings.quirk("counters-by-slice") or settings.stable_quirk("sees-counter-slices")
     for entry in _walked(inventory, node, settings):
         spec = entry.view.spec
         if not partitionable:
             if spec.per_device_node_selection is not None:
                 continue
-            if entry.has_counters and not settings.quirk("counters-by-slice"):
+            if entry.has_counters and not counters_stay:
                 continue
         if groupless and entry.traits.groups:
             continue
         named = spec.node_name and spec.node_name == name
-        if named or (entry.has_counters and _everywhere(settings)) or _concerns(entry, node):
+        if named or (entry.has_counters and partitionable and _everywhere(settings)) or _concerns(entry, node):
             found.append(entry)
     if settings.quirk("binding-slices-last") and not settings.basic:
         found.sort(key=lambda one: one.traits.binding and not one.has_counters)
@@ -219,6 +220,8 @@ def _built(inventory: Inventory, pool: PoolId, slices: list[SliceEntry], setting
         everything = everywhere.slices
         facts = (first.generation, first.announced, len(everything))
         if len(everything) != first.announced:
+            if settings.stable_quirk("checks-incomplete-pools") and (reason := _duplicate_device(tuple(slices))):
+                return PoolView(pool, INVALID, *facts, reason=reason, broken=True)
             past = tuple(one for one in inventory.by_pool[pool] if one.generation < first.generation)
             return PoolView(pool, INCOMPLETE, *facts, present=everything, past=past)
         if everywhere.counting:

@@ -116,7 +116,7 @@ def _result(
         pool=entry.id.pool,
         device=entry.id.device,
         admin_access=True if slot.admin else None,
-        tolerations=() if settings.quirk("tolerations-not-copied") else slot.tolerations,
+        tolerations=slot.tolerations if settings.copies_tolerations else (),
         binding_conditions=entry.view.binding_conditions if settings.binding_conditions else (),
         binding_failure_conditions=entry.view.binding_failure_conditions if settings.binding_conditions else (),
         share_id=_share_id(randomness) if pick.shared else None,

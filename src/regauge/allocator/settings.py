@@ -52,6 +52,14 @@ class Settings:
     def stable(self) -> bool:
         return self.variant == STABLE
 
+    @property
+    def copies_tolerations(self) -> bool:
+        return not (self.quirk("tolerations-not-copied") or self.stable_quirk("drops-tolerations"))
+
+    def stable_quirk(self, name: str) -> bool:
+        """Whether the behaviour `name` of the stable implementation ("allocator-stable-" is left out) holds here."""
+        return self.stable and self.quirk(f"stable-{name}")
+
     def quirk(self, name: str) -> bool:
         """Whether the behaviour `name` of quirks.json holds ("allocator-" is left out)."""
         return f"allocator-{name}" in self.quirks
