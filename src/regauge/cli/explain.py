@@ -258,7 +258,7 @@ def _nodes(answer: PodAnswer) -> None:
                 one.node,
                 "-" if one.score is None else str(one.score),
                 "yes" if one.node in answer.choice else "no",
-                one.devices.text if one.devices is not None else "-",
+                "; ".join((*([one.devices.text] if one.devices is not None else []), *one.details)) or "-",
             )
             for one in fitting[:MOST_NODES]
         ]

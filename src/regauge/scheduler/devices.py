@@ -163,6 +163,20 @@ class Devices:
         if self._taint_rules.pop(name, None) is not None:
             self._changed |= self._slices
 
+    @property
+    def classes(self) -> Iterable[DeviceClass]:
+        """All classes by name."""
+        return (class_ for _, class_ in sorted(self._classes.items()))
+
+    @property
+    def taint_rules(self) -> Iterable[DeviceTaintRule]:
+        """All rules by name, whether they are heeded or not."""
+        return (rule for _, rule in sorted(self._taint_rules.items()))
+
+    def tainted_by(self, rule: DeviceTaintRule) -> int:
+        """How many devices a rule is for."""
+        return sum(_selects(rule, slice_, device) for slice_ in self._slices.values() for device in slice_.spec.devices)
+
     def find_device(self, pool: str, device: str) -> Device | None:
         """A device by the names of its pool and itself, whatever its driver, as upstream looks it up."""
         for slice_ in self._slices.values():

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from regauge.allocator import ClusterExplanation, Explanation
 from regauge.model.resource import ADMIN_ACCESS_LABEL, MAX_RESERVED_FOR, ResourceClaim
 from regauge.scheduler.claims import check_claim
+from regauge.scheduler.explaining_parts import taint_rule_notes
 from regauge.scheduler.holding import Holding, holding
 from regauge.scheduler.results import SchedulerError
 from regauge.scheduler.state import State
@@ -75,6 +76,7 @@ def explain_unallocated(state: State, claims: Sequence[ResourceClaim]) -> ClaimA
     notes = (
         *(note for claim in claims for note in _admin(state, claim)),
         *cluster_notes(cluster),
+        *taint_rule_notes(state),
         *mistakes(state, claims, cluster),
         *_turned(state, claims, cluster),
     )

@@ -24,6 +24,7 @@ from regauge.scheduler.explaining import (
     mistakes,
     not_preempted,
 )
+from regauge.scheduler.explaining_parts import class_notes, container_notes, mapped_details, taint_rule_notes
 from regauge.scheduler.filters import NODE_AFFINITY
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.placing import schedule
@@ -142,6 +143,7 @@ class _Looked:
     devices: dict[str, Explanation] = field(default_factory=dict)
     shortages: list[tuple[str, int, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    extended: list[str] = field(default_factory=list)
 
     def answer(self, outcome: Scheduled | Unschedulable | SchedulerError) -> PodAnswer:
         asked: dict[bytes, tuple[tuple[ResourceClaim, ...], list[NodeInfo]]] = {}
@@ -169,7 +171,9 @@ class _Looked:
             return NodeVerdict(node.name, verdict.plugin, verdict.reasons, details)
         if isinstance(verdict, SchedulerError):
             return NodeVerdict(node.name, DYNAMIC_RESOURCES, (verdict.message,))
-        return NodeVerdict(node.name, "", ())
+        if verdict.extended is not None and not self.extended:
+            self.extended = [*container_notes(node.name, verdict.extended)]
+        return NodeVerdict(node.name, "", (), mapped_details(verdict.mapped))
 
     def _explain(self, claims: tuple[ResourceClaim, ...], nodes: Iterable[NodeInfo]) -> None:
         identities = [node.identity for node in nodes]
@@ -193,7 +197,9 @@ class _Looked:
 
     def _notes(self, outcome: Scheduled | Unschedulable | SchedulerError) -> tuple[str, ...]:
         state, info = self.state, self.cycle.pod
-        notes = list(dict.fromkeys(self.notes))
+        notes = [*dict.fromkeys(self.notes), *class_notes(state, info), *self.extended]
+        if self.devices:
+            notes += taint_rule_notes(state)
         enough = how_many(len(state.nodes))
         if isinstance(outcome, Scheduled) and enough < len(state.nodes):
             notes.append(
