@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from regauge.migrate import (
     TEMPLATE_PATHS,
     AskStack,
+    Converted,
+    ConvertOptions,
+    Ground,
     Serving,
     Workload,
     assess,
+    convert,
     device_matcher,
     find_workloads,
-    to_claim,
+    ground_of,
 )
 from regauge.model import Rules, Snapshot
 from regauge.model.core import Pod
@@ -32,12 +36,13 @@ _RUNNING_KINDS = frozenset(kind.kind for kind in TEMPLATE_PATHS)
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One workload to move: from counting `resource_name` to a claim of `device_class`."""
+    """One workload to move: from counting `resource_name` to a claim of `device_class`, in the form `converted`."""
 
     workload: Workload
     resource_name: str
     device_class: str
     how: str
+    converted: Converted
 
 
 def choose_moves(snapshot: Snapshot, rules: Rules) -> tuple[tuple[Move, ...], tuple[str, ...]]:
@@ -45,6 +50,7 @@ def choose_moves(snapshot: Snapshot, rules: Rules) -> tuple[tuple[Move, ...], tu
     found = assess(snapshot, rules, device_matcher(rules))
     servings = {item.resource_name: item for item in found.servings}
     workloads = {item.title: item for item in find_workloads(snapshot)}
+    ground = ground_of(rules, snapshot)
     moves, unmoved = [], []
     for name in sorted({row.asks_for for row in found.rows if row.stack is not AskStack.CLAIM}):
         rows = [row for row in found.rows if row.asks_for == name and row.stack is not AskStack.CLAIM]
@@ -53,13 +59,20 @@ def choose_moves(snapshot: Snapshot, rules: Rules) -> tuple[tuple[Move, ...], tu
         if not ready or serving.device_class is None or not serving.devices:
             unmoved.append(f"{name}: no workload can move: {serving.why or rows[0].needs[0]}")
             continue
-        first = min(ready, key=lambda row: (row.count * row.replicas, RISK_BY_KIND.get(row.kind, 9), row.title))
-        moves.append(_move(workloads[first.title], serving))
+        ready.sort(key=lambda row: (row.count * row.replicas, RISK_BY_KIND.get(row.kind, 9), row.title))
+        made = [_move(workloads[row.title], serving, ground) for row in ready]
+        first = next((move for move in made if move.converted.object is not None), None)
+        if first is None:
+            unmoved.append(f"{name}: no workload can move: {'; '.join(made[0].converted.reasons)}")
+        else:
+            moves.append(first)
     return tuple(moves), tuple(unmoved)
 
 
-def _move(workload: Workload, serving: Serving) -> Move:
-    return Move(workload, serving.resource_name, serving.device_class or "", serving.how)
+def _move(workload: Workload, serving: Serving, ground: Ground) -> Move:
+    options = ConvertOptions(to=AskStack.CLAIM, resources=frozenset((serving.resource_name,)), advise=False)
+    (converted,) = convert([workload.document], ground, options).items
+    return Move(workload, serving.resource_name, serving.device_class or "", serving.how, converted)
 
 
 async def move_workload(world: NodeWorld, recorder: Recorder, move: Move) -> Comparison | None:
@@ -69,12 +82,12 @@ async def move_workload(world: NodeWorld, recorder: Recorder, move: Move) -> Com
         f"move {move.resource_name}", f"{title} moves from {move.resource_name} to {move.device_class}"
     )
     before = await _placement(world, move, None)
-    moved = to_claim(move.workload.document, move.resource_name, move.device_class)
+    moved = move.converted
     await remove(world.kube, move.workload.document.object)
     gone = await until(world, lambda: _gone(world, move), GONE_WITHIN_S)
     step.check("its old pods are gone", bool(gone), "yes" if gone else f"not within {GONE_WITHIN_S:g} s")
     began_s = world.clock.monotonic_s()
-    for object_ in (*moved.objects, moved.workload):
+    for object_ in (*moved.before, *([moved.object] if moved.object is not None else [])):
         await apply(world.kube, object_)
     running = await until(world, lambda: _running(world, move), RUNNING_WITHIN_S)
     took_s = world.clock.monotonic_s() - began_s
