@@ -51,6 +51,7 @@ class DeviceTaintEviction:
     _due: dict[str, float] = field(default_factory=dict)
     _evicted: dict[str, int] = field(default_factory=dict)
     _slices: dict[str, Object] = field(default_factory=dict)
+    _tainted: set[str] = field(default_factory=set)
     _rules: dict[str, Object] = field(default_factory=dict)
     _users: dict[Key, set[Key]] = field(default_factory=dict)
 
@@ -69,12 +70,19 @@ class DeviceTaintEviction:
         if not gone:
             known[metadata["name"]] = event.object
         if kind == RESOURCE_SLICE:
-            had = any(_taints(one) for one in (old, event.object) if one is not None)
-            return self._all_pods() if had else ()
+            return self._slice_keys(metadata["name"], event.object, gone)
         if not gone and not _respecified(old, event.object):
             return ()
         own = () if gone else (("", RULES + metadata["name"]),)
         return (*own, *self._all_pods())
+
+    def _slice_keys(self, name: str, slice_: Object, gone: bool) -> Iterable[Key]:
+        had = name in self._tainted
+        if _taints(slice_) and not gone:
+            self._tainted.add(name)
+        else:
+            self._tainted.discard(name)
+        return self._all_pods() if had or _taints(slice_) else ()
 
     def _pod_keys(self, pod: Object, gone: bool) -> list[Key]:
         special = decide.special_name(pod) if self.extended else None
@@ -95,7 +103,7 @@ class DeviceTaintEviction:
         return [(name[0], PODS + name[1]) for name in users] if self._tainted_somewhere() or self._due else []
 
     def _tainted_somewhere(self) -> bool:
-        return bool(self._rules) or any(map(_taints, self._slices.values()))
+        return bool(self._rules) or bool(self._tainted)
 
     def _all_pods(self) -> list[Key]:
         return sorted({(pod[0], PODS + pod[1]) for users in self._users.values() for pod in users})
