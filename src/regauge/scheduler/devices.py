@@ -29,11 +29,11 @@ from regauge.allocator import (
     Unsupported,
     Usage,
     compile_claims,
+    selectors_of,
     settings_of,
     solve,
     view,
 )
-from regauge.cel import DeviceSelectors, Environment
 from regauge.model import Rules
 from regauge.model.core import Node
 from regauge.model.resource import (
@@ -85,15 +85,6 @@ class _Holding(NamedTuple):
     allocation: AllocationResult
 
 
-def stored_environment(rules: Rules) -> Environment:
-    """What expressions may use that the API server has stored."""
-    return Environment(
-        minor=int(rules.minor.partition(".")[2]),
-        list_attributes=rules.on("DRAListTypeAttributes"),
-        consumable_capacity=rules.on("DRAConsumableCapacity"),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class PoolUse:
     """Devices of one pool: all, those in use (also if only in part), those with a taint. `node`: "" for several."""
@@ -116,7 +107,7 @@ class Devices:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._settings = settings_of(rules)
-        self._selectors = DeviceSelectors(stored_environment(rules))
+        self._selectors = selectors_of(rules)
         self._rules_taint = rules.on("DRADeviceTaintRules") and rules.on("DRADeviceTaints")
         shared = not isinstance(self._settings, Unsupported) and self._settings.consumable_capacity
         self._usage = Usage(shared_devices=shared)

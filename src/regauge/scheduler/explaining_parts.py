@@ -8,10 +8,13 @@ from regauge.model.core import NodeAllocatableResourceClaimStatus
 from regauge.model.resource import DEVICE_CLASS_PREFIX, DeviceClass
 from regauge.scheduler.extended import may_be_devices
 from regauge.scheduler.holding import taint_text
-from regauge.scheduler.nodes import PodInfo
+from regauge.scheduler.nodes import NodeInfo, PodInfo
 from regauge.scheduler.results import ExtendedClaim
+from regauge.scheduler.shortfalls import counted
 from regauge.scheduler.state import State
 
+_NEVER_BOUND = "scheduler-claim-beside-plugin-resource"
+_MOST = 8
 _RULE_GATE, _TAINT_GATE, _EXTENDED_GATE = "DRADeviceTaintRules", "DRADeviceTaints", "DRAExtendedResource"
 
 
@@ -44,6 +47,22 @@ def _names(class_: DeviceClass) -> tuple[str, str]:
 
 def _all(classes: Sequence[DeviceClass]) -> str:
     return ", ".join(one.metadata.name for one in classes)
+
+
+def never_bound_notes(state: State, info: PodInfo, nodes: Iterable[NodeInfo]) -> Iterable[str]:
+    """That the pod is placed again and again and never bound: it has claims, and a class stands for a resource that one of
+    the nodes that fit serves by a device plugin."""
+    if _NEVER_BOUND not in state.rules.quirks or not info.pod.spec.resource_claims:
+        return
+    fitting = list(nodes)
+    for name in counted(info):
+        served = [node.name for node in fitting if node.allocatable.get(name)]
+        if served and state.rules.on(_EXTENDED_GATE) and state.resolver.find(name) is not None:
+            yield (
+                f"on {', '.join(served[:_MOST])} it is never bound: it has claims, a device plugin serves {name} there, and "
+                f"a device class stands for {name}, too, so that an empty claim is made for it and refused "
+                f"({_NEVER_BOUND}, not fixed yet)"
+            )
 
 
 def container_notes(node: str, special: ExtendedClaim | None) -> Iterable[str]:

@@ -24,7 +24,13 @@ from regauge.scheduler.explaining import (
     mistakes,
     not_preempted,
 )
-from regauge.scheduler.explaining_parts import class_notes, container_notes, mapped_details, taint_rule_notes
+from regauge.scheduler.explaining_parts import (
+    class_notes,
+    container_notes,
+    mapped_details,
+    never_bound_notes,
+    taint_rule_notes,
+)
 from regauge.scheduler.filters import NODE_AFFINITY
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.placing import schedule
@@ -200,6 +206,9 @@ class _Looked:
         notes = [*dict.fromkeys(self.notes), *class_notes(state, info), *self.extended]
         if self.devices:
             notes += taint_rule_notes(state)
+        notes += never_bound_notes(
+            state, info, [state.nodes[one.node] for one in self.verdicts.values() if not one.plugin]
+        )
         enough = how_many(len(state.nodes))
         if isinstance(outcome, Scheduled) and enough < len(state.nodes):
             notes.append(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from regauge.allocator import DeviceId
+from regauge.allocator import DeviceId, tolerates
 from regauge.model.resource import (
+    EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     AllocationResult,
     DeviceRequestAllocationResult,
     DeviceTaint,
@@ -50,7 +51,10 @@ def holding(state: State, claim: ResourceClaim) -> Holding:
     allocation = claim.status.allocation
     if allocation is None:
         return Holding((), None, (), ())
-    devices = tuple(replace(one, remarks=_remarks(state, claim, one.device)) for one in given(allocation))
+    devices = tuple(
+        replace(one, remarks=_remarks(state, claim, result))
+        for one, result in zip(given(allocation), allocation.devices.results, strict=True)
+    )
     users = tuple(f"{one.resource.removesuffix('s')} {one.name}" for one in claim.status.reserved_for)
     return Holding(devices, allocation.allocation_timestamp, node_requirements(allocation), users)
 
@@ -83,15 +87,30 @@ def node_requirements(allocation: AllocationResult) -> tuple[str, ...]:
     )
 
 
-def _remarks(state: State, claim: ResourceClaim, device: DeviceId) -> tuple[str, ...]:
+def _remarks(state: State, claim: ResourceClaim, result: DeviceRequestAllocationResult) -> tuple[str, ...]:
+    device = DeviceId(result.driver, result.pool, result.device)
     published = state.devices.published(device)
     remarks = [] if published is not None else ["is not published any more"]
     for taint in published.taints if published is not None else ():
-        remarks.append(f"has taint {taint_text(taint)}")
+        remarks.append(f"has taint {taint_text(taint)}{_eviction(state, claim, taint, result.tolerations)}")
     for status in claim.status.devices:
         if (status.driver, status.pool, status.device) == device:
             remarks += [f"{one.type}={one.status} {one.message}".strip() for one in status.conditions]
     return tuple(remarks)
+
+
+def _eviction(state: State, claim: ResourceClaim, taint: DeviceTaint, tolerations: tuple[DeviceToleration, ...]) -> str:
+    """What is peculiar about who has to go because of the taint."""
+    if taint.effect != "NoExecute":
+        return ""
+    quirks = state.rules.quirks
+    special = EXTENDED_RESOURCE_CLAIM_ANNOTATION in (claim.metadata.annotations or {})
+    if special and "eviction-skips-extended-resources" in quirks:
+        return ", from which a pod that has it through an extended resource is not evicted (fixed in 1.37)"
+    good = [one for one in tolerations if tolerates(one, taint)]
+    if good and not any(one.effect for one in good) and "eviction-needs-toleration-effect" in quirks:
+        return ", and a toleration without effect lets pods onto it but does not keep them there"
+    return ""
 
 
 def taint_text(taint: DeviceTaint) -> str:

@@ -99,7 +99,8 @@ RULE = object_(
 )
 
 
-def test_a_taint_rule_is_named_and_so_is_the_gate_that_it_needs() -> None:
+@pytest.mark.row(245, how="unit")
+def test_kep_5055_a_taint_rule_is_named_and_so_is_the_gate_that_it_needs() -> None:
     objects = [NODE, CLASS, slice_of({"name": "a"}), RULE, claim()]
     off, on = told("claim", "c", objects), told("claim", "c", objects, DRADeviceTaintRules=True)
     assert gets(off) == ["a"]
@@ -112,7 +113,8 @@ def test_a_taint_rule_is_named_and_so_is_the_gate_that_it_needs() -> None:
     )
 
 
-def test_a_toleration_goes_into_the_result() -> None:
+@pytest.mark.row(245, how="unit")
+def test_kep_5055_a_toleration_goes_into_the_result() -> None:
     tolerations = [{"key": "ecc", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 600}]
     tainted = {"name": "a", "taints": [{"key": "ecc", "effect": "NoExecute"}]}
     found = told("claim", "c", [NODE, CLASS, slice_of(tainted), claim(tolerations=tolerations)])
@@ -124,7 +126,8 @@ def test_a_toleration_goes_into_the_result() -> None:
 # -- admin access, binding conditions
 
 
-def test_admin_access_takes_what_is_in_use() -> None:
+@pytest.mark.row(243, how="unit")
+def test_kep_5018_admin_access_takes_what_is_in_use() -> None:
     objects = [NODE, CLASS, slice_of({"name": "a"}), claim("other", status=held("a"))]
     plain = told("claim", "c", [*objects, claim()])
     assert verdicts(plain)["a"] == ("in use", "in use by team/other")
@@ -153,8 +156,8 @@ POLICY = {"requestPolicy": {"default": "2Gi", "validRange": {"min": "2Gi", "step
 SHARED = {"name": "v", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "16Gi", **POLICY}}}
 
 
-@pytest.mark.row(65, 231, how="unit")
-def test_a_part_of_a_device_by_version() -> None:
+@pytest.mark.row(65, 231, 247, how="unit")
+def test_kep_5075_a_part_of_a_device_by_version() -> None:
     part = {"capacity": {"requests": {"memory": "3Gi"}}}
     objects = [NODE, CLASS, slice_of(SHARED), claim(**part)]
     found = told("claim", "c", objects)
@@ -177,8 +180,8 @@ def piece(name: str, units: int, **more: Any) -> Object:
 COUNTERS = slice_of(name="t", count=2, sharedCounters=[{"name": "card", "counters": {"units": {"value": "4"}}}])
 
 
-@pytest.mark.row(66, 231, how="unit")
-def test_a_piece_of_a_device_says_which_counter_is_short() -> None:
+@pytest.mark.row(66, 231, 246, how="unit")
+def test_kep_4815_a_piece_of_a_device_says_which_counter_is_short() -> None:
     pieces = slice_of(piece("half", 2), piece("whole", 4), count=2)
     objects = [NODE, CLASS, pieces, COUNTERS]
     assert gets(told("claim", "c", [*objects, claim()])) == ["half"]
@@ -339,7 +342,7 @@ RESOURCE = "example.com/gpu"
 
 
 @pytest.mark.row(248, how="unit")
-def test_the_class_that_stands_for_a_resource_and_why_not_another() -> None:
+def test_kep_5004_the_class_that_stands_for_a_resource_and_why_not_another() -> None:
     old, new = class_for("old", RESOURCE, "2026-01-01T00:00:00Z"), class_for("new", RESOURCE, "2026-02-01T00:00:00Z")
     two = slice_of({"name": "a"}, {"name": "b"})
     found = told("pod", "p", [NODE, old, new, two, pod(limits={RESOURCE: "2"})])
@@ -385,8 +388,8 @@ def test_devices_that_stand_for_the_nodes_own_cpu() -> None:
 # -- alternatives
 
 
-@pytest.mark.row(61, 223, how="unit")
-def test_alternatives_and_why_the_earlier_ones_failed() -> None:
+@pytest.mark.row(61, 223, 244, how="unit")
+def test_kep_4816_alternatives_and_why_the_earlier_ones_failed() -> None:
     big = {
         "name": "big",
         "deviceClassName": "gpu",
@@ -400,3 +403,38 @@ def test_alternatives_and_why_the_earlier_ones_failed() -> None:
     assert first["text"].startswith("passed over: 0 of 2 devices match") and second["chosen"] == ["d/n1/a", "d/n1/b"]
     off = told("claim", "c", [NODE, CLASS, slice_of(*small), asked], "1.34", DRAPrioritizedList=False)
     assert not off["good"] and "DRAPrioritizedList" in off["text"]
+
+
+# -- what a version gets wrong beside its allocator
+
+
+def test_a_toleration_without_effect_does_not_keep_a_pod() -> None:
+    tainted = {"name": "a", "taints": [{"key": "ecc", "effect": "NoExecute"}]}
+    for effect, says in (("", "does not keep them there"), ("NoExecute", "")):
+        toleration = {"key": "ecc", "operator": "Exists", **({"effect": effect} if effect else {})}
+        owner = claim(status=held("a", tolerations=[toleration]))
+        found = told("claim", "c", [NODE, CLASS, slice_of(tainted), owner])
+        (remark,) = found["holding"]["devices"][0]["remarks"]
+        assert remark.startswith("has taint ecc:NoExecute") and (says in remark if says else "," not in remark)
+
+
+def test_a_pod_with_an_extended_resource_is_not_evicted_by_version() -> None:
+    tainted = slice_of({"name": "a", "taints": [{"key": "ecc", "effect": "NoExecute"}]})
+    made = {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}}
+    special = {**claim(status=held("a"))}
+    special["metadata"] = {**special["metadata"], **made}
+    for minor, says in (("1.36", "is not evicted (fixed in 1.37)"), ("1.37", "")):
+        found = told("claim", "c", [NODE, CLASS, tainted, special], minor)
+        (remark,) = found["holding"]["devices"][0]["remarks"]
+        assert says in remark and bool(says) is ("evicted" in remark)
+
+
+def test_a_claim_beside_a_resource_of_a_device_plugin_is_never_bound() -> None:
+    serving = {**NODE, "status": {"allocatable": {**NODE["status"]["allocatable"], RESOURCE: "2"}}}
+    classes = [CLASS, class_for("also", RESOURCE, "2026-01-01T00:00:00Z")]
+    claims = [{"name": "g", "resourceClaimName": "c"}]
+    objects = [serving, *classes, slice_of({"name": "a"}), claim(), pod(limits={RESOURCE: "1"}, resourceClaims=claims)]
+    found = told("pod", "p", objects)
+    assert any("on n1 it is never bound" in note and "not fixed yet" in note for note in found["notes"])
+    without = told("pod", "p", [serving, CLASS, *objects[3:]])
+    assert not any("never bound" in note for note in without["notes"])
