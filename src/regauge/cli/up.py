@@ -40,11 +40,14 @@ def command(
     feature_gates: FeatureGates = None,
     listen: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Port 0: any.")] = "127.0.0.1:0",
     expose: Annotated[bool, typer.Option("--expose", help="Listen also where other machines reach it.")] = False,
+    run_commands: Annotated[
+        bool, typer.Option("--run-commands", help="Run the commands of pods here, as processes with your rights.")
+    ] = False,
 ) -> None:
     """A cluster in this process that kubectl believes in: API server, controllers, scheduler, nodes with our driver.
 
     It runs until Ctrl-C or SIGTERM and is there again at the next start: every write that was answered is on disk.
-    Containers are records; no command of a pod is executed. It is for rehearsals; no workload runs on it.
+    Containers are records; no command of a pod is executed unless --run-commands is given. It is for rehearsals.
 
     \b
     regauge up --nodes 3
@@ -72,6 +75,7 @@ def command(
         host=host,
         port=port,
         exposed=expose,
+        run_commands=run_commands,
     )
     asyncio.run(run_until_stopped(options, lambda started: _ready(started.server, str(started.kubeconfig), nodes)))
     say("stopped; regauge up starts it again as it was")

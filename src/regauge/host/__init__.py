@@ -1,7 +1,7 @@
 """The machine: atomic files, locks, sockets, processes, the real clock. Only rooms that touch the world import this."""
 
 from regauge.host.clock import RealClock
-from regauge.host.files import RealFiles, sync_directory
+from regauge.host.files import FilesBelow, RealFiles, sync_directory
 from regauge.host.locks import FileLock, file_lock
 from regauge.host.processes import bound_command
 from regauge.host.sockets import SOCKET_PATH_LIMIT_BYTES, check_socket_path, is_listening
@@ -9,6 +9,7 @@ from regauge.host.sockets import SOCKET_PATH_LIMIT_BYTES, check_socket_path, is_
 __all__ = [
     "SOCKET_PATH_LIMIT_BYTES",
     "FileLock",
+    "FilesBelow",
     "RealClock",
     "RealFiles",
     "bound_command",

@@ -5,7 +5,7 @@ machine. Which of the two is decided by the machines the nodes are put on, and b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,11 @@ from regauge.cdi import Host, HostDevice, RecordedHost
 from regauge.cdi.directory import RealHost
 from regauge.cluster import ControlPlane, Killed
 from regauge.cluster.kubelet import Kubelet, KubeletOptions
+from regauge.cluster.runtimes import Runtime
 from regauge.cluster.runtimes.virtual import VirtualRuntime
 from regauge.cluster.store import Store
 from regauge.driver import Driver, Notice, Options
-from regauge.host import RealFiles
+from regauge.host import FilesBelow, RealFiles
 from regauge.kube import KubeClient, MemoryClient
 from regauge.model import NodeReport, Rules
 from regauge.pluginapi import PluginNet
@@ -42,6 +43,13 @@ HOST = RecordedHost(
 )
 
 
+class NodeRuntime(Runtime, Protocol):
+    """A runtime whose machine can go down."""
+
+    def power_off(self) -> None:
+        """The machine goes down with all containers."""
+
+
 class Machine(Protocol):
     """What a node stands on: a file system, a net, and facts of its host. Directories are inside `files`."""
 
@@ -54,6 +62,9 @@ class Machine(Protocol):
     @property
     def root(self) -> str: ...
 
+    def runtime(self, clock: Clock, cdi_directories: Sequence[str]) -> NodeRuntime:
+        """What keeps the node's containers. Called once, inside the loop."""
+
     def net(self, owner: str) -> PluginNet:
         """The net as one process of the node has it."""
 
@@ -62,13 +73,18 @@ class Machine(Protocol):
 
 
 class MemoryMachine:
-    """A node that exists in memory only."""
+    """A node that exists in memory only; its disk may be a `directory` that outlives this process, containers included."""
 
-    def __init__(self, name: str) -> None:
-        self.files = MemoryFiles()
+    def __init__(self, name: str, directory: Path | None = None) -> None:
+        self.files: Files = MemoryFiles() if directory is None else FilesBelow(str(directory), synced=False)
         self.host: Host = HOST
         self.root = ""
+        self._stays = directory is not None
         self._net = MemoryNet(name)
+
+    def runtime(self, clock: Clock, cdi_directories: Sequence[str]) -> NodeRuntime:
+        keep = "/containers" if self._stays else ""
+        return VirtualRuntime(clock, self.files, self.host, cdi_directories, keep=keep)
 
     def net(self, owner: str) -> MemoryNet:
         return self._net.process(owner)
@@ -86,6 +102,9 @@ class DirectoryMachine:
         self.files = RealFiles()
         self.host: Host = RealHost()
         self.root = str(directory)
+
+    def runtime(self, clock: Clock, cdi_directories: Sequence[str]) -> NodeRuntime:
+        return VirtualRuntime(clock, self.files, self.host, cdi_directories)
 
     def net(self, owner: str) -> WireNet:
         return WireNet()
@@ -144,7 +163,7 @@ class RehearsedNode:
         self.name = plan.name
         self.machine = machine
         self.kubelet_dir, self.cdi_dir, self.etc_cdi = (f"{machine.root}/{name}" for name in ("k", "cdi", "etc-cdi"))
-        self.runtime = VirtualRuntime(world.clock, machine.files, machine.host, (self.etc_cdi, self.cdi_dir))
+        self.runtime = machine.runtime(world.clock, (self.etc_cdi, self.cdi_dir))
         self.kubelet: Kubelet | None = None
         self.net: PluginNet | None = None
         self.powered = True

@@ -23,6 +23,7 @@ from regauge.host import RealFiles
 RENEW_BEFORE_S = 7 * 86400.0
 STORE = "store.db"
 LOCK = "lock"
+NODES = "nodes"
 KUBECONFIG = "kubeconfig"
 CLUSTER = "regauge"
 

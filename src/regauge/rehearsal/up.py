@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import ipaddress
 import secrets
+import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from regauge.base import InputError
+from regauge.base import Clock, InputError
 from regauge.cdi import HostDevice, RecordedHost
+from regauge.cdi.directory import RealHost
 from regauge.cluster.access.bootstrap import bootstrap_roles
 from regauge.cluster.access.guard import Guard
 from regauge.cluster.access.identity import ADMIN, MASTERS, Tokens, authenticated
@@ -22,15 +24,16 @@ from regauge.cluster.controllers.accounts import ServiceAccountController
 from regauge.cluster.kubelet import KubeletOptions
 from regauge.cluster.persistence import DurableStore, backup, restore
 from regauge.cluster.queue import ControllerRunner
+from regauge.cluster.runtimes.process import ProcessRuntime
 from regauge.cluster.server import ApiListener, TlsFiles
 from regauge.driver import Description, read_description
 from regauge.host import RealClock, file_lock
 from regauge.kube import ServerUnavailable
 from regauge.model import Rules
-from regauge.rehearsal.nodes import HOST, MemoryMachine, NodePlan, NodeWorld
+from regauge.rehearsal.nodes import HOST, MemoryMachine, NodePlan, NodeRuntime, NodeWorld
 from regauge.rehearsal.report import Mode
 from regauge.rehearsal.samples import facts_of, sample_devices
-from regauge.rehearsal.state_directory import KUBECONFIG, LOCK, STORE, StateDirectory
+from regauge.rehearsal.state_directory import KUBECONFIG, LOCK, NODES, STORE, StateDirectory
 from regauge.rehearsal.world import container_state
 
 FLUSH_EVERY_S = 0.05
@@ -43,7 +46,10 @@ PLUGIN = "driver"
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What is to run. `devices` is the text of the description of every node's devices, by default the sample's."""
+    """What is to run. `devices` is the text of the description of every node's devices, by default the sample's.
+
+    `run_commands`: containers are processes of this machine, with the rights of this one.
+    """
 
     state: Path
     rules: Rules
@@ -54,6 +60,7 @@ class UpOptions:
     host: str = "127.0.0.1"
     port: int = 0
     exposed: bool = False
+    run_commands: bool = False
     say: Callable[[str], None] = lambda _text: None
 
 
@@ -117,7 +124,7 @@ async def _start(
         clock,
         options.rules,
         Random(secrets.randbits(64)),
-        lambda name: _machine(name, description),
+        lambda name: _machine(name, description, state, options),
         store=store,
         git_version=GIT_VERSIONS.get(options.rules.minor, f"v{options.rules.minor}.0"),
     )
@@ -164,9 +171,28 @@ async def _keep_flushing(store: DurableStore) -> None:
             store.flush()
 
 
-def _machine(name: str, description: Description) -> MemoryMachine:
-    """A node in memory on whose host every device node of the description is there."""
-    machine = MemoryMachine(name)
+class CommandMachine(MemoryMachine):
+    """A node whose containers are processes of this machine, with its real device nodes."""
+
+    def __init__(self, name: str, directory: Path) -> None:
+        super().__init__(name, directory)
+        self.host = RealHost()
+        self._processes = directory / "c"
+
+    def runtime(self, clock: Clock, cdi_directories: Sequence[str]) -> NodeRuntime:
+        shutil.rmtree(self._processes, ignore_errors=True)  # the processes of an earlier run ended with it
+        return ProcessRuntime(clock, self.files, self.host, cdi_directories, str(self._processes))
+
+
+def _machine(name: str, description: Description, state: StateDirectory, options: UpOptions) -> MemoryMachine:
+    """A node with its disk below the state directory; without commands to run, on whose host every device node of the
+    description is there.
+    """
+    directory = Path(state.place(NODES), name)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if options.run_commands:
+        return CommandMachine(name, directory)
+    machine = MemoryMachine(name, directory)
     nodes = {path: HostDevice(type="c", major=1, minor=3, file_mode=0o666) for path in _paths(description)}
     machine.host = RecordedHost({**nodes, **HOST.devices})
     return machine

@@ -114,6 +114,12 @@ class Children:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
+    def kill(self) -> None:
+        """Kill everything and do not wait for it."""
+        for child in self._children.values():
+            if child.state.running:
+                self._signal(child, signal.SIGKILL)
+
     async def close(self) -> None:
         """Kill everything and wait for it."""
         self._listeners.clear()

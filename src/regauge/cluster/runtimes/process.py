@@ -81,6 +81,10 @@ class ProcessRuntime:
     def on_exit(self, listener: Callable[[ContainerState], None]) -> Callable[[], None]:
         return self._children.on_exit(listener)
 
+    def power_off(self) -> None:
+        """The machine goes down: every process ends at once."""
+        self._children.kill()
+
     async def close(self) -> None:
         await self._children.close()
 

@@ -22,6 +22,7 @@ from regauge.cluster.runtimes.port import (
     StartFailed,
     container_id,
 )
+from regauge.cluster.runtimes.records import Records
 
 RUN_SECONDS = "regauge.dev/run-seconds"
 EXIT_CODE = "regauge.dev/exit-code"
@@ -34,30 +35,52 @@ class VirtualRuntime:
     The pod's annotations `regauge.dev/run-seconds` and `regauge.dev/exit-code` (also with `.CONTAINER` appended) say when a
     container ends by itself and how. A container that is stopped ends with 0 at once, or, with
     `regauge.dev/ignore-stop: "true"`, with 137 when its grace is over.
+
+    With `keep`, a directory, every container is a file there and is found again by the next runtime on it: it runs on while
+    nobody looks. Made inside the loop.
     """
 
-    def __init__(self, clock: Clock, files: Files, host: Host, cdi_directories: Sequence[str]) -> None:
+    def __init__(
+        self, clock: Clock, files: Files, host: Host, cdi_directories: Sequence[str], *, keep: str = ""
+    ) -> None:
         self._clock = clock
         self._host = host
         self._cdi = SpecDirectories(files, cdi_directories)
+        self._records = Records(files, keep) if keep else None
         self._containers: dict[str, ContainerState] = {}
         self._timers: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[Callable[[ContainerState], None]] = []
+        for state in self._records.read() if self._records else ():
+            self._containers[state.id] = state
+            self._time(state)
 
     @property
     def version(self) -> str:
         return "virtual://1.0"
 
     async def start(self, request: ContainerRequest) -> ContainerState:
-        run_s, exit_code = _told(request)
+        _told(request)
         now_s = self._clock.now_s()
         id_ = container_id(request, now_s)
         spec = create_spec(request, id_, self._cdi.read, self._host)
         state = ContainerState(id_, request, spec, now_s)
-        self._containers[id_] = state
-        if run_s is not None:
-            self._timers[id_] = asyncio.get_running_loop().create_task(self._end_after(id_, run_s, exit_code))
+        self._put(state)
+        self._time(state)
         return state
+
+    def _put(self, state: ContainerState) -> None:
+        self._containers[state.id] = state
+        if self._records:
+            self._records.write(state)
+
+    def _time(self, state: ContainerState) -> None:
+        """End the container when its time is over."""
+        run_s, exit_code = _told(state.request)
+        if run_s is not None and state.running:
+            left_s = max(0.0, state.started_s + run_s - self._clock.now_s())
+            self._timers[state.id] = asyncio.get_running_loop().create_task(
+                self._end_after(state.id, left_s, exit_code)
+            )
 
     def containers(self) -> tuple[ContainerState, ...]:
         return tuple(self._containers.values())
@@ -73,6 +96,8 @@ class VirtualRuntime:
         if timer is not None:
             timer.cancel()
         self._containers.pop(container, None)
+        if self._records:
+            self._records.remove(container)
 
     def logs(self, container: str) -> bytes:
         return b""
@@ -82,7 +107,7 @@ class VirtualRuntime:
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     async def close(self) -> None:
-        """Everything ends and is forgotten."""
+        """Everything ends and is forgotten, but for what is kept."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -94,10 +119,9 @@ class VirtualRuntime:
             timer.cancel()
         self._timers.clear()
         now_s = self._clock.now_s()
-        for id_, state in self._containers.items():
+        for state in tuple(self._containers.values()):
             if state.running:
-                ended = replace(state, finished_s=now_s, exit_code=LOST_CODE, reason=LOST_REASON)
-                self._containers[id_] = ended
+                self._put(replace(state, finished_s=now_s, exit_code=LOST_CODE, reason=LOST_REASON))
 
     def exit(self, container: str, exit_code: int) -> ContainerState:
         """Let a running container end now, as if its program had ended: a fault, or the end of a workload."""
@@ -118,7 +142,7 @@ class VirtualRuntime:
         state = self._containers[id_]
         if state.running:
             state = replace(state, finished_s=self._clock.now_s(), exit_code=exit_code)
-            self._containers[id_] = state
+            self._put(state)
             for listener in tuple(self._listeners):
                 listener(state)
         return state

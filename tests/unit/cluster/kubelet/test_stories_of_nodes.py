@@ -95,7 +95,7 @@ def test_a10_limits() -> None:
         ):
             with pytest.raises(RpcError) as error:
                 await plugin.register(**changes)
-            refused[tuple(changes.values())[0]] = str(error.value)
+            refused[next(iter(changes.values()))] = str(error.value)
         said = "rpc error: code = Unknown desc = "
         assert refused.pop("v1alpha") == (
             f'{said}requested API version "v1alpha" is not supported by kubelet. Supported version is ["v1beta1"]'
