@@ -76,8 +76,8 @@ def _some(names: list[str]) -> str:
 def _remarks(pool: PoolView) -> list[str]:
     """What works by luck, or will fail as soon as a device is chosen."""
     remarks = []
-    counts = sorted({entry.announced for entry in (*pool.slices, *pool.elsewhere)})
-    if len(counts) > 1 and pool.state == COMPLETE:
+    counts = sorted({entry.announced for entry in (*pool.slices, *pool.elsewhere, *pool.present)})
+    if len(counts) > 1 and pool.state in (COMPLETE, INCOMPLETE):
         said = ", ".join(map(str, counts))
         remarks.append(f"disagrees with itself: its slices say resourceSliceCount {said}, and the first one decides")
     for entry in pool.slices:

@@ -76,7 +76,9 @@ def test_one_taint_blocks_all_and_an_administrator_is_no_exception() -> None:
     assert plain["answer"] == "cannot be allocated"
     assert device(plain, "n1", "a1")["verdict"] == "tainted"
     assert "it would fit if all taints were tolerated" in on(plain, "n1")["wouldFit"]
-    assert chosen(answer("02", "all-tolerant"), "n1") == ["a0", "a1", "a2"]
+    tolerant = answer("02", "all-tolerant")
+    assert chosen(tolerant, "n1") == ["a0", "a1", "a2"]
+    assert all(len(given["tolerations"]) == 1 for given in on(tolerant, "n1")["gets"])
     admin = answer("02", "all-admin")
     assert not admin["good"]
     assert any("namespace monitoring has resource.kubernetes.io/admin-access=true" in note for note in admin["notes"])
@@ -90,6 +92,8 @@ def test_only_the_newest_generation_counts_though_it_is_incomplete() -> None:
     (pool,) = on(found, "n1")["pools"]
     assert (pool["pool"], pool["state"]) == ("accel.example.net/n1", "incomplete")
     assert "generation 4 has 1 of 2 slices, 1 missing; 2 stale slices of older generations" in found["text"]
+    assert (pool["missing"], pool["present"], pool["outdated"]) == (1, ["n1-new-0"], ["n1-old-0", "n1-old-1"])
+    assert "there is n1-new-0, and not old0, old1, which generation 3 had" in found["text"]
 
 
 def test_slices_that_disagree_give_both_outcomes() -> None:
@@ -141,6 +145,9 @@ def test_an_error_is_not_a_mismatch() -> None:
     assert "no such key: fw" in device(found, "n-old", "a0")["text"]
     assert "a selector errs on 1 of 2 devices, which is not the same as false" in found["notes"]
     assert any('guard it with "fw" in device.attributes["accel.example.net"] && ...' in note for note in found["notes"])
+    newer = answer("10", "unguarded", "--kube-version", "1.37")
+    error = on(newer, "n-old")["error"]
+    assert "accel.example.net/n-old/a0" in error and newer["answer"] == "ends with an error"
     guarded = answer("10", "guarded")
     assert guarded["fitting"] == ["n-new"] and device(guarded, "n-old", "a0")["verdict"] == "not selected"
 
@@ -153,10 +160,13 @@ def test_a_misspelt_attribute_is_told_with_the_near_one() -> None:
     assert note.startswith("on 2 of 2 devices") and "modle" in note and "accel.example.net/model may be meant" in note
 
 
+@pytest.mark.parametrize("minor", ["1.36", "1.37"])
 @pytest.mark.parametrize("claim", ["want-32", "two-requests"])
 @pytest.mark.timeout(20)
-def test_one_device_short_is_told_at_once_and_the_time_out_foretold(claim: str) -> None:
-    found = answer("11", claim)
+def test_one_device_short_is_told_at_once_and_the_time_out_foretold(claim: str, minor: str) -> None:
+    found = answer("11", claim, "--kube-version", minor)
+    timeout = on(found, "n1")["filterTimeout"]
+    assert timeout["answer"] == "yes" and timeout["steps"] > 6_000_000
     shortage = on(found, "n1")["shortage"]
     assert not found["good"] and shortage["have"] < shortage["need"] and "31" in found["text"]
     assert "will hit its filter timeout (10 s)" in on(found, "n1")["slow"]
@@ -168,6 +178,15 @@ def test_a_template_slice_that_announces_no_slices() -> None:
     assert not found["good"]
     (pool,) = on(found, "tmpl")["pools"]
     assert pool["state"] == "incomplete" and "1 of 0 slices" in pool["text"] and "resourceSliceCount" in pool["text"]
+
+
+def test_a_template_slice_that_announces_itself_is_used(tmp_path: Path) -> None:
+    (place,) = shared("cases").glob("12-*")
+    text = (place / "cluster.yaml").read_text()
+    assert text.count("resourceSliceCount: 0") == 1
+    (tmp_path / "c.yaml").write_text(text.replace("resourceSliceCount: 0", "resourceSliceCount: 1"))
+    code, out, _ = run("claim", "one", "--from", str(tmp_path), "-o", "json")
+    assert code == 0 and chosen(json.loads(out), "tmpl") == ["g0"]
 
 
 @pytest.mark.row(65, how="vectors")
@@ -217,7 +236,29 @@ def test_a_gang_fits_all_at_once_and_not_one_by_one() -> None:
 
 
 def test_a_tolerated_taint() -> None:
-    assert chosen(answer("15", "tolerant"), "n1") == ["a0"]
+    found = answer("15", "tolerant")
+    assert chosen(found, "n1") == ["a0"]
+    (given,) = on(found, "n1")["gets"]
+    (toleration,) = given["tolerations"]
+    assert toleration.endswith(" for 600 s")
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_slices_that_disagree_in_the_other_order(swapped: bool, tmp_path: Path) -> None:
+    (place,) = shared("cases").glob("04-*")
+    text = (place / "cluster.yaml").read_text()
+    if swapped:
+        text = text.replace("resourceSliceCount: 2", "resourceSliceCount: x")
+        text = text.replace("resourceSliceCount: 3", "resourceSliceCount: 2").replace("Count: x", "Count: 3")
+    (tmp_path / "c.yaml").write_text(text)
+    _, out, _ = run("claim", "every", "--from", str(tmp_path), "-o", "json")
+    found = json.loads(out)
+    assert found["answer"] == ("ends with an error" if swapped else "can be allocated")
+    assert any(note.startswith("order dependent on n1") for note in found["notes"]), found["notes"]
+    if swapped:
+        assert (
+            "asks for all devices, but resource pool accel.example.net/n1 is currently being updated" in found["text"]
+        )
 
 
 # -- a dump of a real control plane
