@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, Node, run
+from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, Node, run, settle
 
 from regauge.driver import decode_checkpoint
 from regauge.driver.instances import addresses
@@ -72,7 +72,11 @@ async def call(node: Node, method: str, refs: list[ClaimRef]) -> Any:
     try:
         endpoint = addresses(KUBELET, DRIVER, node.pod_uid).endpoint
         dra = (await node.net.connect(endpoint)).dra("v1")
-        return await getattr(dra, method)(refs)
+        calling = asyncio.ensure_future(getattr(dra, method)(refs))
+        await settle()
+        while not calling.done():  # another instance has its turn
+            await node.clock.advance(0.1)
+        return await calling
     except (Crash, RpcError):
         return None
 
