@@ -10,33 +10,42 @@ import msgspec
 
 from regauge.base import InputError
 from regauge.cluster import protobuf
+from regauge.cluster.admission.customs import pruned
 from regauge.cluster.admission.decoding import Decoded, decoded
 from regauge.cluster.refusals import bad_request, failure
 from regauge.cluster.registry import known
-from regauge.cluster.schemas import Schemas
+from regauge.cluster.schemas import Schema, Schemas
 from regauge.cluster.store import copy_json
 from regauge.kube import ApiError, PatchType
 from regauge.model import Kind, Object, find_kind, split_api_version
 from regauge.model.manifest_yaml import read_yaml
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
+_SHOWN = 30
 _SCHEME = "pkg/runtime/scheme.go:111"
 _JSON = ("application/json", "text/json")
 _READ = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _YAML = ("application/yaml", "application/x-yaml", "application/apply-patch+yaml")
 
 
-def read_body(data: bytes, content_type: str = "") -> Any:
-    """The value in a body, None for an empty one. Raises `ApiError` 400 for what cannot be read, 413 for too much."""
+def read_body(data: bytes, content_type: str = "", kind: Kind | None = None) -> Any:
+    """The value in a body, None for an empty one. Raises `ApiError` 400 for what cannot be read, 413 for too much.
+
+    With a `kind` the refusal says what the body should have been.
+    """
     media = content_type.partition(";")[0].strip()
     if media == protobuf.MEDIA_TYPE:
         _check_size(data)
+        if kind is not None and data and not data.startswith(protobuf.MAGIC):
+            prefix = " ".join(str(byte) for byte in protobuf.MAGIC)
+            why = f"provided data does not appear to be a protobuf message, expected prefix [{prefix}]"
+            raise _unrecognized(kind, data, why)
         return protobuf.read_protobuf(data) if data else None
     if media not in _YAML:
         if media and media not in _JSON and not media.endswith("+json"):
             message = f"the body of the request was in an unknown format - accepted media types include: {_READ}"
             raise ApiError(415, "UnsupportedMediaType", message, failure(415, "UnsupportedMediaType", message, {}))
-        return read_json(data)
+        return read_json(data, kind)
     _check_size(data)
     try:
         found = [value for value, _, _ in read_yaml(data, "the body of the request")]
@@ -45,14 +54,49 @@ def read_body(data: bytes, content_type: str = "") -> Any:
     return copy_json(found[0]) if found else None
 
 
-def read_json(data: bytes) -> Any:
+def read_json(data: bytes, kind: Kind | None = None) -> Any:
     _check_size(data)
     if not data.strip():
         return None
     try:
-        return msgspec.json.decode(data)
+        found = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
+        if kind is not None:
+            raise unrecognized(kind, data, go_syntax_error(data.decode(errors="replace"))) from None
         raise bad_request(f"the body of the request is not JSON: {error}") from None
+    if kind is not None and found is not None and not isinstance(found, dict):
+        type_ = (
+            'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+        raise unrecognized(kind, data, f"{_go_value(found)} into Go value of type {type_}")
+    return found
+
+
+def read_delete_body(data: bytes) -> Any:
+    """The options in the body of a DELETE, None for none. Raises `ApiError` 400 in Go's words."""
+    if not data.strip():
+        return None
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        why = go_syntax_error(data.decode(errors="replace"))
+        raise bad_request(f"couldn't get version/kind; json parse error: {why}") from None
+
+
+def unrecognized(kind: Kind, data: bytes, why: str) -> ApiError:
+    """A body that is not even an object of some kind."""
+    return _unrecognized(kind, data, f"couldn't get version/kind; json parse error: {why}")
+
+
+def _unrecognized(kind: Kind, data: bytes, why: str) -> ApiError:
+    text = data.decode(errors="replace").strip()
+    if not text:
+        shown = "<empty>"
+    elif text[0] in '["':
+        shown = data.hex() if len(data) < _SHOWN else f"{data[:_SHOWN].hex()} ..."
+    else:
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+    return bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {why} ({shown})")
 
 
 def _check_size(data: bytes) -> None:
@@ -143,11 +187,15 @@ def _not_a(kind: Kind, name: str, version: str) -> ApiError:
     return bad_request(f'{name} in version "{short}" cannot be handled as a {kind.kind}: {why}')
 
 
-def read_as(schemas: Schemas, kind: Kind, body: Object) -> Decoded:
+def read_as(schemas: Schemas, kind: Kind, body: Object, custom: Schema | None = None) -> Decoded:
     """The body as objects of a kind are kept, and the fields that nobody knows, as upstream names them.
 
-    Custom resources come back as they are. Raises `ApiError` 400 for a value of the wrong type.
+    Custom resources are read by the schema of their definition, `custom`. Raises `ApiError` 400 for a value of the wrong
+    type.
     """
+    if custom is not None:
+        new, unknown = pruned(custom, body)
+        return Decoded(new, [f'unknown field "{path}"' for path in unknown])
     read = decoded(schemas, kind, body)
     return Decoded(read.object, [f'unknown field "{path}"' for path in read.unknown])
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from regauge.model import Object
+
 NONE = "<none>"
 UNKNOWN = "<unknown>"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -205,3 +207,27 @@ def quota_part(quota: Mapping[str, Any], *, limits: bool) -> str:
     hard, used = status.get("hard") or {}, status.get("used") or {}
     names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
     return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+
+def group_policy(group: Object) -> str:
+    """How the pods of a group are scheduled."""
+    policy = group["spec"].get("schedulingPolicy") or {}
+    return next((title for name, title in (("gang", "Gang"), ("basic", "Basic")) if policy.get(name) is not None), NONE)
+
+
+def group_workload(group: Object) -> str:
+    """The Workload that a group comes from."""
+    spec = group["spec"]
+    reference = (spec.get("podGroupTemplateRef") or {}).get("workload") or spec.get("workloadRef") or {}
+    return str(reference.get("workloadName") or NONE)
+
+
+def group_status(group: Object) -> str:
+    """Whether a group has been scheduled."""
+    told = (group.get("status") or {}).get("conditions") or []
+    found = next(
+        (item for item in told if item.get("type") in ("PodGroupScheduled", "PodGroupInitiallyScheduled")), None
+    )
+    if found is None:
+        return "Pending"
+    return "Scheduled" if found.get("status") == "True" else str(found.get("reason") or "Pending")

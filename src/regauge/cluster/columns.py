@@ -18,13 +18,15 @@ Cell = Callable[[Object, float], Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `wide` ones are shown with `-o wide` only."""
+    """One column. `wide` ones are shown with `-o wide` only; `about` is the field whose description is the column's."""
 
     name: str
     cell: Cell
     wide: bool = False
     type: str = "string"
     format: str = ""
+    about: str = ""
+    description: str = ""
 
 
 def field(path: str, otherwise: Any = "") -> Cell:
@@ -49,8 +51,8 @@ def _age(path: str) -> Cell:
     return lambda item, now_s: cells.age(read(item, now_s), now_s)
 
 
-NAME = Column("Name", field("metadata.name"), format="name")
-AGE = Column("Age", _age("metadata.creationTimestamp"))
+NAME = Column("Name", field("metadata.name"), format="name", about="metadata.name")
+AGE = Column("Age", _age("metadata.creationTimestamp"), about="metadata.creationTimestamp")
 CREATED = Column("Created At", field("metadata.creationTimestamp"))
 _TEMPLATE = (
     Column("Containers", _whole(lambda item: cells.containers(item["spec"]["template"]["spec"], "name")), wide=True),
@@ -315,12 +317,28 @@ COLUMNS: Mapping[tuple[str, str], tuple[Column, ...]] = {
     ("rbac.authorization.k8s.io", "rolebindings"): _BINDING,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): _BINDING,
     ("apiextensions.k8s.io", "customresourcedefinitions"): (NAME, CREATED),
-    ("resource.k8s.io", "resourceclaims"): (NAME, Column("State", _whole(cells.claim_state)), AGE),
+    ("resource.k8s.io", "resourceclaims"): (
+        NAME,
+        Column(
+            "State",
+            _whole(cells.claim_state),
+            description="A summary of the current state (allocated, pending, reserved, etc.).",
+        ),
+        AGE,
+    ),
     ("resource.k8s.io", "resourceslices"): (
         NAME,
-        Column("Node", field("spec.nodeName", NONE)),
-        Column("Driver", field("spec.driver")),
-        Column("Pool", field("spec.pool.name")),
+        Column("Node", field("spec.nodeName", NONE), about="spec.nodeName"),
+        Column("Driver", field("spec.driver"), about="spec.driver"),
+        Column("Pool", field("spec.pool.name"), about="spec.pool.name"),
+        AGE,
+    ),
+    ("scheduling.k8s.io", "workloads"): (NAME, AGE),
+    ("scheduling.k8s.io", "podgroups"): (
+        NAME,
+        Column("Policy", _whole(cells.group_policy)),
+        Column("Workload", _whole(cells.group_workload)),
+        Column("Status", _whole(cells.group_status)),
         AGE,
     ),
     ("resource.k8s.io", "devicetaintrules"): (

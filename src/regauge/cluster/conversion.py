@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from regauge.cluster import eventforms as events
 from regauge.cluster.serving import stored_as
 from regauge.model import Kind, Object, from_v1, to_v1
-from regauge.model.kinds import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from regauge.model.kinds import EVENT, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 
 _DEPRECATED = {
     "v1beta1": (35, 38),
@@ -21,14 +22,16 @@ _NOT_YET = ("DeviceTaintRule", "v1beta2"), ("ResourcePoolStatusRequest", "v1alph
 
 def is_converted(served: Kind) -> bool:
     """Whether objects of this kind are stored in another version than this one."""
-    return stored_as(served).version != served.version
+    return stored_as(served) != served and stored_as(served).api_version != served.api_version
 
 
 def incoming(served: Kind, object_: Object) -> Object:
     """An object that a client sent in its version, as it is stored."""
-    stored = stored_as(served)
-    if stored.version == served.version:
+    if served == EVENT:
+        return events.to_core(object_)
+    if not is_converted(served):
         return object_
+    stored = stored_as(served)
     new: Object = {**object_, "apiVersion": served.api_version, "kind": served.kind}
     if served.version == "v1beta1" and served.group == RESOURCE_CLAIM.group:
         new = to_v1(new)
@@ -37,9 +40,11 @@ def incoming(served: Kind, object_: Object) -> Object:
 
 def outgoing(served: Kind, object_: Object) -> Object:
     """A stored object in the version that a client asked for."""
-    stored = stored_as(served)
-    if stored.version == served.version:
+    if served == EVENT:
+        return events.from_core(object_)
+    if not is_converted(served):
         return object_
+    stored = stored_as(served)
     new = {**object_, "apiVersion": stored.api_version, "kind": served.kind}
     if served.version == "v1beta1" and served.group == RESOURCE_CLAIM.group:
         new = _with_classes(served, from_v1(new, served.version))

@@ -18,6 +18,11 @@ def wanted(accept: str) -> bool:
     return "as=APIGroupDiscoveryList" in first and "v=v2;" in f"{first};"
 
 
+def unknown_form(accept: str) -> bool:
+    """Whether a header asks for nothing but an older form of it."""
+    return "," not in accept and "as=APIGroupDiscoveryList" in accept and not wanted(accept)
+
+
 def groups(catalog: serving.Catalog, *, core: bool) -> dict[str, Any]:
     """The core group alone, or all others."""
     items = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from regauge.cluster.access.identity import User
@@ -13,7 +13,7 @@ from regauge.cluster.serving import Catalog, stored_as
 from regauge.cluster.subresources import SCALED
 from regauge.kube import ApiError
 from regauge.model import Kind
-from regauge.model.kinds import NAMESPACE, POD
+from regauge.model.kinds import NAMESPACE, POD, SERVICE_ACCOUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path means. `name` is empty for a collection. `served` is the kind in the version of the path."""
+    """What a path means. `name` is empty for a collection. `served` is the kind as the path shows it."""
 
     kind: Kind
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    version: str = ""
+    shown: Kind | None = None
 
     @property
     def served(self) -> Kind:
-        return self.kind if self.version in ("", self.kind.version) else replace(self.kind, version=self.version)
+        return self.shown or self.kind
 
 
 def refusal(error: ApiError) -> Answer:
@@ -72,6 +72,8 @@ def find_target(catalog: Catalog, path: str) -> Target | None:
     else:
         return None
     namespace = ""
+    if not group and len(rest) == 3 and rest[0] == "namespaces" and rest[2] == "bindings":
+        return Target(POD, rest[1], "", "binding")
     if len(rest) > 2 and rest[0] == "namespaces" and not (not group and rest[2] in ("status", "finalize")):
         namespace, rest = rest[1], rest[2:]
     if not 1 <= len(rest) <= 3:
@@ -83,7 +85,7 @@ def find_target(catalog: Catalog, path: str) -> Target | None:
     name, subresource = [*rest[1:], "", ""][:2]
     if name and kind.namespaced and not namespace:
         return None
-    return Target(kind, namespace, name, subresource, version) if _has(kind, subresource) else None
+    return Target(kind, namespace, name, subresource, served) if _has(kind, subresource) else None
 
 
 def _split(parts: list[str], at: int) -> tuple[str, list[str]]:
@@ -102,6 +104,8 @@ def _has(kind: Kind, subresource: str) -> bool:
             return has_status(kind) or not known(kind)
         case "binding" | "eviction":
             return kind == POD
+        case "token":
+            return kind == SERVICE_ACCOUNT
         case "finalize":
             return kind == NAMESPACE
     return False

@@ -23,8 +23,13 @@ def fixed_answer(api: Api, request: Request) -> Answer | None:
             return Answer(405, failure(405, "MethodNotAllowed", message, {}))
         case ["version"]:
             return Answer(200, _version(api))
-        case ["healthz" | "livez" | "readyz"]:
+        case ["healthz" | "livez" | "readyz", *rest] if rest in ([], ["ping"], ["etcd"]):
             return Answer(200, "ok")
+        case [""]:
+            return Answer(200, {"paths": _index(catalog)})
+        case ["api" | "apis"] if discovery.unknown_form(request.accept):
+            message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml"
+            return Answer(406, failure(406, "NotAcceptable", message, {}))
         case ["api" | "apis"] if discovery.wanted(request.accept):
             return Answer(200, discovery.groups(catalog, core=parts == ["api"]))
         case ["openapi", "v2"] if _PROTOBUF_SPEC in request.accept:
@@ -41,7 +46,7 @@ def fixed_answer(api: Api, request: Request) -> Answer | None:
         case ["apis", group, "v1", "namespaces", _, plural] if (group, plural) in REVIEWS and request.method == "POST":
             return _review(api, request, group, plural)
         case ["api"]:
-            return Answer(200, serving.api_versions())
+            return Answer(200, serving.api_versions(api.state.address))
         case ["api", "v1"]:
             return Answer(200, serving.api_resource_list(catalog, "", "v1"))
         case ["apis"]:
@@ -65,11 +70,44 @@ def _openapi(api: Api, name: str) -> Answer:
 def _review(api: Api, request: Request, group: str, plural: str) -> Answer:
     body = read_body(request.body, request.content_type)
     user = request.user or User(request.actor, (MASTERS,))
-    found = reviewed(api.state.store, user, group, plural, body if isinstance(body, dict) else {})
+    found = reviewed(api.state.store, user, group, plural, body if isinstance(body, dict) else {}, api.state.tokens)
     return Answer(201, {**found, "metadata": {"creationTimestamp": api.state.now()}})
 
 
 def _version(api: Api) -> dict[str, str]:
     version = api.version()
     major, _, minor = version.minor.partition(".")
-    return {"major": major, "minor": minor, "gitVersion": version.git_version, "platform": "linux/amd64"}
+    return {
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
+        "gitVersion": version.git_version,
+        "gitCommit": "",
+        "gitTreeState": "archive",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "regauge",
+        "platform": "linux/amd64",
+    }
+
+
+def _index(catalog: serving.Catalog) -> list[str]:
+    paths = {
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    }
+    for group, versions in catalog.group_versions().items():
+        if group:
+            paths |= {f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)}
+    return sorted(paths)

@@ -184,8 +184,11 @@ def strategic(target: Any, patch: dict[str, Any], typed: Typed) -> dict[str, Any
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise internal_error(f"invalid patch directive: {directive}")
+        message = f"unknown patch type: {directive} in map: {go_map(patch)}"
+        raise ApiError(500, "", message, failure(500, "", message))
     result = dict(target) if isinstance(target, dict) else {}
+    if "$retainKeys" in patch and not set(patch) - {"$retainKeys"} <= set(patch["$retainKeys"]):
+        raise bad_request("invalid patch format of retainKeys")
     if "$retainKeys" in patch:
         result = {key: value for key, value in result.items() if key in patch["$retainKeys"]}
     for key, value in patch.items():
@@ -204,6 +207,15 @@ def strategic(target: Any, patch: dict[str, Any], typed: Typed) -> dict[str, Any
             before = target.get(name) if isinstance(target, dict) else None
             _reorder(result, name, order, before, typed.member(name).merge_key)
     return result
+
+
+def go_map(value: Any) -> str:
+    """A JSON value as Go prints it."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{go_map(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(go_map, value)) + "]"
+    return {True: "true", False: "false", None: "<nil>"}.get(value, str(value)) if not isinstance(value, str) else value
 
 
 def _strategic_value(old: Any, new: Any, typed: Typed) -> Any:

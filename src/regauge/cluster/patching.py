@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from regauge.cluster.admission.customs import schema_of
 from regauge.cluster.admission.warnings import warnings_of
 from regauge.cluster.api import Api
 from regauge.cluster.bodies import checked_kind, decode_error, read_as, read_body, read_patch
@@ -71,7 +72,8 @@ def _read(api: Api, request: Request, target: Target, new: Object) -> Object:
     if new.get("kind") != target.served.kind and known(target.kind):
         raise _unreadable(new, f'no kind "{new.get("kind")}" is expected here')
     try:
-        read = read_as(api.state.schemas, target.served, new)
+        custom = None if known(target.kind) else schema_of(api.state.store, target.kind)
+        read = read_as(api.state.schemas, target.served, new, custom)
     except ApiError as error:
         raise _unreadable(new, decode_error(error, target.served)) from None
     how = request.query.get("fieldValidation") or "Warn"

@@ -23,6 +23,7 @@ _CAUSES = {
     "Too many": "FieldValueTooMany",
     "Too long": "FieldValueTooLong",
     "Not found": "FieldValueNotFound",
+    "Type invalid": "FieldValueTypeInvalid",
 }
 
 

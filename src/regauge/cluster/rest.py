@@ -5,37 +5,45 @@ Source of the answers: apiserver pkg/endpoints/handlers of 1.36.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from regauge.cluster.access.identity import ANONYMOUS_PATHS
 from regauge.cluster.access.requests import action_of, check
+from regauge.cluster.admission.customs import rules_warning, schema_of
 from regauge.cluster.admission.warnings import warnings_of
 from regauge.cluster.api import Api
-from regauge.cluster.bodies import checked_kind, read_as, read_body, read_json, repeated_fields, strict_refusal
+from regauge.cluster.bodies import (
+    checked_kind,
+    read_as,
+    read_body,
+    read_delete_body,
+    read_json,
+    repeated_fields,
+    strict_refusal,
+    unrecognized,
+)
 from regauge.cluster.conversion import deprecation, incoming, is_converted, outgoing
 from regauge.cluster.deletion import DeleteOptions
 from regauge.cluster.exchange import Answer, Request, Target, find_target, refusal, unknown_path
 from regauge.cluster.fixed_paths import fixed_answer
+from regauge.cluster.listing import as_list, check_not_ahead, list_objects, revision_of
 from regauge.cluster.patches import patched
 from regauge.cluster.patching import patch_object, patch_type_of
 from regauge.cluster.podwrites import check_eviction_name
-from regauge.cluster.refusals import bad_request, failure, internal_error, unsupported
+from regauge.cluster.refusals import bad_request, failure, invalid, invalid_object, required, unsupported
 from regauge.cluster.registry import known
-from regauge.cluster.selecting import matcher
 from regauge.cluster.subresources import SCALE, scale_of, scaled
-from regauge.cluster.tables import accepted, represented
+from regauge.cluster.tables import Form, accepted, represented
 from regauge.cluster.writeoptions import check_options
-from regauge.kube import ApiError, Gone, ServerUnavailable
+from regauge.kube import ApiError, ServerUnavailable
 from regauge.model import Kind, Object
-from regauge.model.kinds import NAMESPACE
+from regauge.model.kinds import CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE, RESOURCE_POOL_STATUS_REQUEST
 
-__all__ = ["Answer", "Request", "answer", "authorize", "find_target", "no_watch_on_one"]
+__all__ = ["Answer", "Request", "answer", "authorize", "find_target"]
 
+_CONNECTED = ("attach", "exec", "portforward")
 _UNSUPPORTED = ("attach", "ephemeralcontainers", "exec", "portforward", "resize")
 _ANSWERS_WITH_OBJECT = frozenset(
     {
@@ -53,8 +61,10 @@ _ANSWERS_WITH_OBJECT = frozenset(
         "resourceclaimtemplates",
         "resourceslices",
         "resourcepoolstatusrequests",
+        "customresourcedefinitions",
     }
 )
+_DELETE_OPTIONS = Kind("meta.k8s.io", "v1", "DeleteOptions", "deleteoptions")
 _POLICIES = ("Background", "Foreground", "Orphan")
 
 
@@ -84,8 +94,9 @@ def _answered(api: Api, caller: Api, request: Request) -> Answer:
     found = _shaped(_dispatch(caller, request, target), target)
     if not as_ or not isinstance(found.body, dict) or found.body.get("kind") == "Status":
         return found
-    now_s, include = api.state.clock.now_s(), request.query.get("includeObject", "")
-    return replace(found, body=represented(api.state.store, target.served, found.body, as_, version, now_s, include))
+    state, form = api.state, Form(as_, version, request.query.get("includeObject", ""))
+    body = represented(state.store, state.schemas, target.served, found.body, form, state.clock.now_s())
+    return replace(found, body=body)
 
 
 def _shaped(found: Answer, target: Target) -> Answer:
@@ -93,7 +104,7 @@ def _shaped(found: Answer, target: Target) -> Answer:
     if not is_converted(target.served) or not isinstance(found.body, dict):
         return found
     body = found.body
-    if body.get("kind") == f"{target.kind.kind}List":
+    if body.get("kind") == f"{target.kind.kind}List" and "items" in body:
         items = [_bare(outgoing(target.served, item)) for item in body["items"]]
         return replace(found, body={**body, "apiVersion": target.served.api_version, "items": items})
     return replace(found, body=outgoing(target.served, body)) if body.get("kind") == target.kind.kind else found
@@ -116,14 +127,23 @@ def authorize(api: Api, request: Request) -> None:
 
 def _dispatch(api: Api, request: Request, target: Target) -> Answer:
     one = bool(target.name)
+    if target.subresource in _CONNECTED and not api.get(target.kind, target.name, target.namespace)["spec"].get(
+        "nodeName"
+    ):
+        raise bad_request(f"pod {target.name} does not have a host assigned")
+    if target.subresource == "ephemeralcontainers" and request.method not in ("GET", "PUT", "PATCH"):
+        return _not_allowed()
     if target.subresource in _UNSUPPORTED:
         raise unsupported(f"{target.subresource} of a pod")
+    if target.subresource == "token" and request.method == "POST":
+        return _token(api, request, target)
     if target.subresource == "scale":
         return _scale(api, request, target)
     match request.method, one:
         case "GET", False:
-            return Answer(200, _list(api, request, target))
+            return Answer(200, list_objects(api, request, target))
         case "GET", True if target.subresource in ("", "status", "finalize"):
+            check_not_ahead(revision_of(request.query.get("resourceVersion", "")), api.state.store.revision)
             return Answer(200, api.get(target.kind, target.name, target.namespace))
         case "POST", _ if not one or target.subresource in ("binding", "eviction"):
             return _create(api, request, target)
@@ -141,9 +161,9 @@ def _dispatch(api: Api, request: Request, target: Target) -> Answer:
 def _document(api: Api, request: Request, target: Target) -> Object:
     """The object of a body as it is stored; what the caller is to be warned of is gathered."""
     kind = target.served
-    body = checked_kind(read_body(request.body, request.content_type), kind)
+    body = checked_kind(read_body(request.body, request.content_type, kind), kind)
     how = request.query.get("fieldValidation") or "Warn"
-    read = read_as(api.state.schemas, kind, body)
+    read = read_as(api.state.schemas, kind, body, custom_schema(api, kind))
     if how != "Ignore":
         is_json = "json" in (request.content_type or "json")
         told = [*(repeated_fields(request.body) if is_json else ()), *read.unknown]
@@ -151,6 +171,28 @@ def _document(api: Api, request: Request, target: Target) -> Object:
             raise strict_refusal(kind, told)
         api.warnings += told
     return incoming(kind, read.object)
+
+
+_CONDITIONAL = (RESOURCE_POOL_STATUS_REQUEST,)
+
+
+def _check_conditional(target: Target, metadata: Mapping[str, Any]) -> None:
+    """Some kinds are updated only by those who say which state they have seen."""
+    if not metadata.get("resourceVersion"):
+        kind = replace(target.kind, kind=target.kind.plural)
+        raise invalid_object(
+            kind, target.name, [invalid("metadata.resourceVersion", 0, "must be specified for an update")]
+        )
+
+
+def _name_of(document: Object) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+
+
+def custom_schema(api: Api, kind: Kind) -> Mapping[str, Any] | None:
+    """The schema of a custom kind, None for kinds that are built in and for definitions without one."""
+    return None if known(kind) else schema_of(api.state.store, kind)
 
 
 def _scale(api: Api, request: Request, target: Target) -> Answer:
@@ -168,23 +210,37 @@ def _scale(api: Api, request: Request, target: Target) -> Answer:
     return Answer(200, scale_of(api.update(target.kind, scaled(target.kind, workload, wanted), target.namespace)))
 
 
+def _token(api: Api, request: Request, target: Target) -> Answer:
+    tokens = api.state.tokens
+    if tokens is None:
+        raise unsupported("tokens of service accounts, on a cluster without keys")
+    body = read_body(request.body, request.content_type)
+    found = tokens.requested(
+        api.state.store, target.namespace, target.name, body if isinstance(body, dict) else {}, api.state.new_uid()
+    )
+    return Answer(201, found)
+
+
 def _create(api: Api, request: Request, target: Target) -> Answer:
     if target.subresource:
         body = read_body(request.body, request.content_type)
         body = body if isinstance(body, dict) else {}
+        name = target.name or str((body.get("metadata") or {}).get("name") or "")
         if target.subresource == "eviction":
             check_eviction_name(target.name, body)
-        body["metadata"] = {**(body.get("metadata") or {}), "name": target.name}
+        body["metadata"] = {**(body.get("metadata") or {}), "name": name}
         return Answer(201, api.create(target.kind, body, target.namespace, subresource=target.subresource))
     if target.kind.namespaced and not target.namespace:
         return _not_allowed()
     if not request.body.strip():
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {target.kind.kind}): "
-            "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"
-        )
-    created = api.create(target.kind, _document(api, request, target), target.namespace)
+        raise unrecognized(target.kind, request.body, "unexpected end of JSON input")
+    document = _document(api, request, target)
+    if target.served == EVENT and not document.get("eventTime"):
+        raise invalid_object(Kind("", "v1", "Event", "events"), _name_of(document), [required("eventTime")])
+    created = api.create(target.kind, document, target.namespace)
     api.warnings += warnings_of(target.kind, created)
+    if target.kind == CUSTOM_RESOURCE_DEFINITION:
+        api.warnings += rules_warning(created)
     return Answer(201, created)
 
 
@@ -196,14 +252,15 @@ def _update(api: Api, request: Request, target: Target) -> Answer:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
     if not name:
         raise bad_request(f"name must be provided: the URL says {target.name}")
+    if not known(target.kind) or target.kind in _CONDITIONAL:
+        _check_conditional(target, metadata)
     updated = api.update(target.kind, body, target.namespace, subresource=target.subresource)
     api.warnings += warnings_of(target.kind, updated)
     return Answer(200, updated)
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    body = read_body(request.body, request.content_type)
-    options = dict(body) if isinstance(body, dict) else {}
+    options = _delete_body(request)
     for name in ("gracePeriodSeconds", "propagationPolicy"):
         if name in request.query and name not in options:
             options[name] = request.query[name]
@@ -222,10 +279,27 @@ def delete_options(request: Request) -> DeleteOptions:
     return DeleteOptions(uid, version, grace_s, policy)
 
 
+def _delete_body(request: Request) -> Object:
+    body = read_delete_body(request.body) if "json" in (request.content_type or "json") else None
+    body = read_body(request.body, request.content_type) if body is None else body
+    options = dict(body) if isinstance(body, dict) else {}
+    if options.get("kind") not in (None, "", "DeleteOptions"):
+        version = options.get("apiVersion") or "v1"
+        message = (
+            f'no kind "{options["kind"]}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        )
+        raise bad_request(message)
+    if options.get("orphanDependents") is not None and options.get("propagationPolicy"):
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        raise invalid_object(_DELETE_OPTIONS, "", [invalid("propagationPolicy", options["propagationPolicy"], why)])
+    if options.get("orphanDependents") is not None:
+        options["propagationPolicy"] = "Orphan" if options["orphanDependents"] else "Background"
+    return options
+
+
 def _trying(api: Api, request: Request) -> Api:
     """The API for a deletion: its options may say in the body that it is a dry run."""
-    body = read_body(request.body, request.content_type)
-    told = body.get("dryRun") if isinstance(body, dict) else None
+    told = _delete_body(request).get("dryRun")
     return api.as_caller(request.actor, request.manager, dry_run=True) if told == ["All"] else api
 
 
@@ -246,71 +320,4 @@ def _delete_collection(api: Api, request: Request, target: Target) -> Answer:
     found = api.select(target.kind, target.namespace, *selectors)
     for item in found.items:
         api.remove(target.kind, item["metadata"]["name"], item["metadata"].get("namespace", ""), options)
-    return Answer(200, _as_list(target.kind, found.items, found.resource_version))
-
-
-def _list(api: Api, request: Request, target: Target) -> Object:
-    match = matcher(target.kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
-    store = api.state.store
-    revision, start = store.revision, ""
-    token = request.query.get("continue")
-    if token:
-        revision, start = _continued(token)
-    everything = store.list(target.kind, target.namespace)
-    if revision != store.revision:
-        try:
-            everything = store.list_at(target.kind, target.namespace, revision)
-        except Gone:
-            raise _token_expired() from None
-    items = [item for item in everything if match(item) and _place(item) > start]
-    limit = _number(request.query.get("limit"))
-    if not limit or len(items) <= limit:
-        return _as_list(target.kind, items, str(revision))
-    page = items[:limit]
-    more: dict[str, Any] = {"continue": _token(revision, _place(page[-1]))}
-    if not request.query.get("labelSelector") and not request.query.get("fieldSelector"):
-        more["remainingItemCount"] = len(items) - limit
-    return _as_list(target.kind, page, str(revision), more)
-
-
-def _as_list(kind: Kind, items: Any, revision: str, more: Mapping[str, Any] | None = None) -> Object:
-    """A list as upstream writes it: the items without kind and apiVersion, for custom resources with them."""
-    if known(kind):
-        items = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in items]
-    metadata = {"resourceVersion": revision, **(more or {})}
-    return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": list(items)}
-
-
-def _place(item: Object) -> str:
-    return f"{item['metadata'].get('namespace', '')}\0{item['metadata']['name']}"
-
-
-def _number(text: str | None) -> int:
-    if not text:
-        return 0
-    if not text.removeprefix("-").isdigit():
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return max(0, int(text))
-
-
-def _token(revision: int, start: str) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode({"v": revision, "start": start})).decode()
-
-
-def _continued(token: str) -> tuple[int, str]:
-    try:
-        read = msgspec.json.decode(base64.urlsafe_b64decode(token.encode()))
-        return int(read["v"]), str(read["start"])
-    except (ValueError, KeyError, TypeError, msgspec.DecodeError):
-        raise bad_request("continue key is not valid: it does not come from this server") from None
-
-
-def _token_expired() -> Gone:
-    message = "The provided continue parameter is too old. List again without it, or from the key it stands at."
-    return Gone(410, "Expired", message, failure(410, "Expired", message))
-
-
-def no_watch_on_one(target: Target) -> None:
-    """A watch is on a collection; one object is watched with a field selector."""
-    if target.name:
-        raise internal_error("watch a collection with fieldSelector=metadata.name=... instead of one object")
+    return Answer(200, as_list(target.kind, found.items, found.resource_version))

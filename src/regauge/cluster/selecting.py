@@ -10,6 +10,7 @@ from typing import Any
 
 from regauge.base import InputError
 from regauge.cluster.refusals import bad_request
+from regauge.cluster.selectorfaults import selector_fault
 from regauge.model import (
     Kind,
     Object,
@@ -70,10 +71,10 @@ _FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 
 
-def matcher(kind: Kind, label_selector: str = "", field_selector: str = "") -> Match:
+def matcher(kind: Kind, label_selector: str = "", field_selector: str = "", more: tuple[str, ...] = ()) -> Match:
     """Whether an object is meant by both selectors. Raises `ApiError` 400 for a selector that cannot be read."""
     requirements = label_requirements(label_selector)
-    fields = field_requirements(kind, field_selector)
+    fields = field_requirements(kind, field_selector, more)
 
     def match(object_: Object) -> bool:
         labels = object_["metadata"].get("labels") or {}
@@ -86,16 +87,19 @@ def matcher(kind: Kind, label_selector: str = "", field_selector: str = "") -> M
 
 def label_requirements(text: str) -> tuple[SelectorRequirement, ...]:
     """The requirements of a label selector. Raises `ApiError` 400 for one that cannot be read."""
+    fault = selector_fault(text)
+    if fault:
+        raise bad_request(fault)
     try:
         return parse_label_selector(text)
     except InputError as error:
         raise bad_request(error.what) from None
 
 
-def field_requirements(kind: Kind, text: str) -> tuple[tuple[str, str, bool], ...]:
+def field_requirements(kind: Kind, text: str, more: tuple[str, ...] = ()) -> tuple[tuple[str, str, bool], ...]:
     """(field, value, whether equal) of a field selector. Only the fields that the kind offers may be named."""
     found = []
-    offered = {*_METADATA, *_FIELDS.get((kind.group, kind.plural), ())}
+    offered = {*_METADATA, *more, *_FIELDS.get((kind.group, kind.plural), ())}
     if kind.plural in _OWN_NAME_ONLY:
         offered.discard("metadata.namespace")
     for part in selector_parts(text):
@@ -105,18 +109,18 @@ def field_requirements(kind: Kind, text: str) -> tuple[tuple[str, str, bool], ..
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         name = name.strip()
         if name not in offered:
-            raise bad_request(_unknown_field(kind, name))
+            raise bad_request(_unknown_field(kind, name, more))
         found.append((name, value.strip(), equal))
     return tuple(found)
 
 
-def _unknown_field(kind: Kind, name: str) -> str:
+def _unknown_field(kind: Kind, name: str, more: tuple[str, ...] = ()) -> str:
     """Kinds without fields of their own answer in other words than the rest."""
     if kind.plural in _OWN_NAME_ONLY:
         return f"field label not supported for {kind.api_version}, Kind={kind.kind}: {name}"
     if kind.plural == "jobs":
         return f'field label "{name}" not supported for {kind.kind}'
-    if (kind.group, kind.plural) in _FIELDS:
+    if more or (kind.group, kind.plural) in _FIELDS:
         return f"field label not supported: {name}"
     return f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import uvicorn
+import yaml
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -21,11 +24,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from regauge.base import InputError
 from regauge.cluster import discovery
 from regauge.cluster.access.guard import Guard
+from regauge.cluster.access.identity import CREDENTIAL
 from regauge.cluster.api import Api
 from regauge.cluster.bodies import MAX_BODY_BYTES
 from regauge.cluster.exchange import Answer, Request, Target, find_target, refusal
+from regauge.cluster.listing import watch_query
 from regauge.cluster.refusals import failure
-from regauge.cluster.rest import answer, authorize, no_watch_on_one
+from regauge.cluster.rest import answer, authorize
 from regauge.cluster.streams import Streams, Watch, line, pod_log
 from regauge.host import check_socket_path, is_listening
 from regauge.kube import ApiError, Gone, ServerUnavailable
@@ -41,7 +46,7 @@ _COMMON: dict[str, Any] = {
     "server_header": False,
     "timeout_graceful_shutdown": STOP_TIMEOUT_S,
 }
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
 _TRUE = ("1", "true", "True", "maybe")
 
 
@@ -65,7 +70,13 @@ def make_app(api: Api, streams: Streams, guard: Guard | None = None) -> Starlett
     return Starlette(routes=[Route("/{path:path}", handle, methods=_METHODS)])
 
 
+_OLD_WATCH = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)/watch/(.*)")
+
+
 def _handled(api: Api, call: Request, streams: Streams) -> Response:
+    old = _OLD_WATCH.fullmatch(call.path) if call.method == "GET" else None
+    if old is not None:
+        call = replace(call, path=f"{old[1]}/{old[2]}", query={**call.query, "watch": "true"})
     if call.method == "GET":
         target = find_target(api.state.catalog, call.path)
         if target is not None and target.subresource == "log":
@@ -87,7 +98,8 @@ async def _read(request: HttpRequest, guard: Guard | None) -> Request | Answer:
             message = f"Request entity too large: limit is {MAX_BODY_BYTES}"
             return Answer(413, failure(413, "RequestEntityTooLarge", message, {}))
     query = dict(request.query_params)
-    actor = query.get("fieldManager") or request.headers.get("user-agent", "unknown").partition("/")[0]
+    actor = query.get("fieldManager") or request.headers.get("user-agent", "").partition("/")[0]
+    actor = actor or "unknown"
     return Request(
         request.method,
         request.url.path,
@@ -108,7 +120,13 @@ def _respond(found: Answer, accept: str) -> Response:
         return Response(found.body, status_code=found.code, media_type="application/octet-stream")
     kind = found.body.get("kind") if isinstance(found.body, dict) else ""
     media = discovery.MEDIA_TYPE if kind == "APIGroupDiscoveryList" else "application/json"
-    response = Response(msgspec.json.encode(found.body), status_code=found.code, media_type=media)
+    if found.body is None:
+        return Response(status_code=found.code)
+    if accept.partition(",")[0].partition(";")[0].strip() == "application/yaml":
+        text = yaml.safe_dump(msgspec.to_builtins(found.body), allow_unicode=True, default_flow_style=False)
+        response = Response(text, status_code=found.code, media_type="application/yaml")
+    else:
+        response = Response(msgspec.json.encode(found.body), status_code=found.code, media_type=media)
     for warning in found.warnings:
         text = warning.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.append("Warning", f'299 - "{text}"')
@@ -129,8 +147,8 @@ def _log(api: Api, call: Request, target: Target, streams: Streams) -> Response:
 def _watch(api: Api, call: Request, target: Target, streams: Streams) -> Response:
     try:
         authorize(api, call)
-        no_watch_on_one(target)
-        stream = Watch(api, target, call.query, call.accept)
+        query = watch_query(call, target)
+        stream = Watch(api, replace(target, name=""), query, call.accept)
     except Gone as error:
         # Upstream says it in the stream: 200 with one ERROR event.
         return _stream(_one_error(error))
@@ -195,6 +213,7 @@ class ApiListener:
     """The server on TCP with TLS. `start` returns when it answers; `port` is then known."""
 
     def __init__(self, api: Api, guard: Guard, host: str, port: int, tls: TlsFiles) -> None:
+        self._api = api
         self._guard = guard
         self._host = host
         streams = Streams()
@@ -221,6 +240,7 @@ class ApiListener:
             raise InputError(f"cannot listen on {self._host}: the address is in use or not of this machine",
                              fix="choose another with --listen") from None  # fmt: skip
         self._guard.listen(self._host, self.port)
+        self._api.state.address = f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
 
     @property
     def port(self) -> int:
@@ -236,8 +256,10 @@ class _PeerProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         connection = self.transport.get_extra_info("ssl_object")
-        peer = connection.getpeercert() if connection is not None else None
-        self.scope["extensions"] = {_PEER: dict(peer or {})}
+        peer = dict((connection.getpeercert() if connection is not None else None) or {})
+        if peer:
+            peer[CREDENTIAL] = f"X509SHA256={hashlib.sha256(connection.getpeercert(True)).hexdigest()}"
+        self.scope["extensions"] = {_PEER: peer}
 
 
 class ApiSocket:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from regauge.base import Clock, Randomness
+from regauge.cluster.access.tokens import AccountTokens
 from regauge.cluster.admission.chain import Admission
 from regauge.cluster.correlation import Correlator
 from regauge.cluster.deletion import DeleteOptions, timestamp
@@ -86,6 +87,8 @@ class ServerState:
         self._events_made = 0
         self.events = Correlator()
         self.pod_logs: PodLogs = no_logs
+        self.tokens: AccountTokens | None = None
+        self.address = ""
         self._fields: FieldManagement | None = None
 
     @property

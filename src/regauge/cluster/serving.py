@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,12 +15,16 @@ from regauge.cluster.store import Store
 from regauge.cluster.subresources import SCALE, SCALED
 from regauge.model import KINDS, Kind, Object, Rules, find_kind
 from regauge.model.kinds import (
+    CORE_EVENT,
     CUSTOM_RESOURCE_DEFINITION,
+    DEVICE_TAINT_RULE,
+    EVENT,
     NAMESPACE,
     POD,
     POD_GROUP,
     PRIORITY_CLASS,
     RESOURCE_CLAIM,
+    SERVICE_ACCOUNT,
     WORKLOAD,
 )
 
@@ -90,7 +96,38 @@ class Catalog:
         found: dict[str, set[str]] = {}
         for kind in self.kinds():
             found.setdefault(kind.group, set()).add(kind.version)
-        return {group: sorted(versions, key=_priority, reverse=True) for group, versions in found.items()}
+        for group, _, _ in _REVIEWS:
+            found.setdefault(group, {"v1"})
+        return {group: sorted(found[group], key=_priority, reverse=True) for group in sorted(found, key=_place)}
+
+
+_ORDER = (
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "batch",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "resource.k8s.io",
+)
+_REVIEWS = (
+    ("authentication.k8s.io", "SelfSubjectReview", False),
+    ("authentication.k8s.io", "TokenReview", False),
+    ("authorization.k8s.io", "LocalSubjectAccessReview", True),
+    ("authorization.k8s.io", "SelfSubjectAccessReview", False),
+    ("authorization.k8s.io", "SelfSubjectRulesReview", False),
+    ("authorization.k8s.io", "SubjectAccessReview", False),
+)
+
+
+def _place(group: str) -> tuple[int, str]:
+    """Built-in groups come in the order in which upstream lists them, those of custom resources after them."""
+    return (_ORDER.index(group) if group in _ORDER else len(_ORDER) if group else -1), group
 
 
 def _own_kinds(rules: Rules, versions: Mapping[str, bool]) -> Iterator[Kind]:
@@ -126,6 +163,8 @@ def _priority(version: str) -> tuple[int, int, int, str]:
 
 def stored_as(kind: Kind) -> Kind:
     """The kind under which objects of this kind are stored, whatever version they are served in."""
+    if kind == EVENT:
+        return CORE_EVENT
     if kind.group not in _VERSIONED:
         return kind
     return find_kind(kind.api_version, kind.kind) or kind
@@ -146,8 +185,10 @@ def _namespaced(spec: Object) -> bool:
     return bool(spec.get("scope") == "Namespaced")
 
 
-def api_versions() -> dict[str, Any]:
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+def api_versions(address: str) -> dict[str, Any]:
+    """The versions of the core group, and under which address everybody reaches the server."""
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}] if address else []
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def api_group(group: str, versions: list[str]) -> dict[str, Any]:
@@ -165,8 +206,24 @@ def api_resource_list(catalog: Catalog, group: str, version: str) -> dict[str, A
     for kind in catalog.kinds():
         if (kind.group, kind.version) == (group, version):
             resources += _resources(kind)
+    for review, title, namespaced in _REVIEWS:
+        if (review, "v1") == (group, version):
+            name = title.lower()
+            entry = {"name": f"{name}s", "singularName": name, "namespaced": namespaced, "kind": title}
+            resources.append({**entry, "verbs": ["create"]})
+    resources.sort(key=lambda item: str(item["name"]))
     title = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": title, "resources": resources}
+
+
+_STORED_IN = {DEVICE_TAINT_RULE: "v1alpha3", CUSTOM_RESOURCE_DEFINITION: "v1beta1"}
+
+
+def _storage_hash(kind: Kind) -> str:
+    """What clients compare to see whether the stored form has changed."""
+    stored = stored_as(kind)
+    text = f"{stored.group}/{_STORED_IN.get(stored, stored.version)}/{stored.kind}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
 def _resources(kind: Kind) -> list[dict[str, Any]]:
@@ -178,6 +235,7 @@ def _resources(kind: Kind) -> list[dict[str, Any]]:
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": verbs,
+        "storageVersionHash": _storage_hash(kind),
     }
     if kind.plural in _SHORT_NAMES:
         entry["shortNames"] = _SHORT_NAMES[kind.plural]
@@ -189,6 +247,9 @@ def _resources(kind: Kind) -> list[dict[str, Any]]:
     found = [entry]
     for name, title in _SUBRESOURCES.get((kind.group, kind.plural), ()):
         found.append({**under, "name": f"{kind.plural}/{name}", "kind": title, "verbs": ["create"]})
+    if kind == SERVICE_ACCOUNT:
+        token = {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}
+        found.append({**under, "name": f"{kind.plural}/token", **token, "verbs": ["create"]})
     if kind == POD:
         found.append({**under, "name": "pods/log", "kind": kind.kind, "verbs": ["get"]})
     if kind in SCALED:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from regauge.cluster.columns import AGE, COLUMNS, DEFAULT, NAME, Column, field
 from regauge.cluster.refusals import bad_request, failure
 from regauge.cluster.registry import known
+from regauge.cluster.schemas import Schema, Schemas
 from regauge.cluster.store import Store
 from regauge.kube import ApiError
 from regauge.model import Kind, Object
@@ -24,6 +26,7 @@ _AS: Mapping[str, As] = {
     "PartialObjectMetadataList": "PartialObjectMetadataList",
 }
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']+)'\]")
+_FORMS = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 _CUSTOM_AGE = "date"
 
 
@@ -40,13 +43,26 @@ def accepted(accept: str) -> tuple[As, str]:
             return "", ""
         if told["as"] in _AS and told.get("g") == "meta.k8s.io" and told.get("v") in ("v1", "v1beta1"):
             return _AS[told["as"]], told["v"]
-    media = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
-    message = f"only the following media types are accepted: {media}"
+    if "as=" in accept:
+        message = "only the following media types are accepted: " + ", ".join(_FORMS)
+        raise ApiError(406, "NotAcceptable", message, failure(406, "NotAcceptable", message))
+    streams = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join((*_FORMS, *streams))}"
     raise ApiError(406, "NotAcceptable", message, failure(406, "NotAcceptable", message))
 
 
-def represented(store: Store, kind: Kind, found: Object, as_: As, version: str, now_s: float, include: str) -> Object:
-    """An object or a list in another representation. `include` is the query parameter includeObject."""
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What an answer is to be turned into. `include` is the query parameter includeObject."""
+
+    as_: As
+    version: str
+    include: str = ""
+
+
+def represented(store: Store, schemas: Schemas, kind: Kind, found: Object, form: Form, now_s: float) -> Object:
+    """An object or a list in another representation."""
+    as_, version, include = form.as_, form.version, form.include
     items = found["items"] if "items" in found and found.get("kind") == f"{kind.kind}List" else None
     if as_ == "Table":
         if include not in ("", "None", "Metadata", "Object"):
@@ -58,7 +74,7 @@ def represented(store: Store, kind: Kind, found: Object, as_: As, version: str, 
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{version}",
             "metadata": _list_metadata(found),
-            "columnDefinitions": [_definition(column) for column in columns],
+            "columnDefinitions": [_definition(schemas, kind, column) for column in columns],
             "rows": rows,
         }
     if as_ == "PartialObjectMetadataList" and items is not None:
@@ -83,14 +99,25 @@ def _list_metadata(found: Object) -> Object:
     return {key: value for key, value in (found.get("metadata") or {}).items() if key in wanted}
 
 
-def _definition(column: Column) -> dict[str, Any]:
+def _definition(schemas: Schemas, kind: Kind, column: Column) -> dict[str, Any]:
     return {
         "name": column.name,
         "type": column.type,
         "format": column.format,
-        "description": column.name,
+        "description": column.description or _described(schemas, kind, column.about) or column.name,
         "priority": 1 if column.wide else 0,
     }
+
+
+def _described(schemas: Schemas, kind: Kind, about: str) -> str:
+    """The description of a field, as the kind's schema has it."""
+    schema = schemas.of(kind) or _CUSTOM
+    for name in filter(None, about.split(".")):
+        schema = schemas.member(schema, name)
+    return str(schema.get("description") or "") if about else ""
+
+
+_CUSTOM: Schema = {"properties": {"metadata": {"$ref": "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}}}
 
 
 def _row(kind: Kind, columns: Sequence[Column], item: Object, now_s: float, version: str, include: str) -> Object:
@@ -122,7 +149,8 @@ def _custom(item: Object) -> Column:
     wide = bool(item.get("priority"))
     if type_ == _CUSTOM_AGE and path == ".metadata.creationTimestamp":
         return Column(item["name"], AGE.cell, wide)
-    return Column(item["name"], _at(steps), wide, type_, str(item.get("format", "")))
+    told = item.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
+    return Column(item["name"], _at(steps), wide, type_, str(item.get("format", "")), description=told)
 
 
 def _at(steps: Sequence[str]) -> Any:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from regauge.cluster.refusals import (
     FieldError,
     forbidden_field,
-    invalid,
     invalid_object,
     required,
     too_long,
@@ -49,4 +48,6 @@ def _manager(query: Mapping[str, str], method: str, apply: bool) -> Iterator[Fie
         yield too_long("fieldManager", MANAGER_LIMIT_BYTES)
     for place, letter in enumerate(name):
         if not letter.isprintable():
-            yield invalid("fieldManager", name, f"invalid character U+{ord(letter):04X} (at position {place})")
+            text = f"invalid character U+{ord(letter):04X} (at position {place})"
+            quoted = "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in name)
+            yield FieldError("fieldManager", "Invalid value", f'Invalid value: "{quoted}": {text}')

@@ -146,8 +146,8 @@ def test_the_field_manager_is_the_actor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "content", "code", "message"),
     [
-        ("POST", "/api/v1/namespaces/default/configmaps", b"{", 400, "is not JSON"),
-        ("POST", "/api/v1/namespaces/default/configmaps", b"[1]", 400, "was not a ConfigMap"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b"{", 400, "couldn't get version/kind"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b"[1]", 400, "must be of type ConfigMap"),
         ("POST", "/api/v1/namespaces/default/configmaps", b'{"kind":"Pod"}', 400, "cannot be handled as a ConfigMap"),
         ("POST", "/api/v1/configmaps", b"{}", 405, "does not allow this method"),
         ("PATCH", "/api/v1/namespaces/default", b"{}", 415, "Unsupported Media Type"),
@@ -209,7 +209,8 @@ async def lines(client: httpx.AsyncClient, path: str, count: int) -> list[dict[s
 def test_a_watch_ends_in_time_and_tells_when_the_beginning_is_over(tmp_path: Path) -> None:
     async def body(client: httpx.AsyncClient, api: Api) -> None:
         api.create(CONFIG_MAP, {"metadata": {"name": "a"}}, "default")
-        options = "watch=true&timeoutSeconds=1&sendInitialEvents=true&allowWatchBookmarks=true"
+        options = "watch=true&timeoutSeconds=1&allowWatchBookmarks=true"
+        options += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
         found = await lines(client, f"/api/v1/namespaces/default/configmaps?{options}", 99)
         assert [item["type"] for item in found[:2]] == ["ADDED", "BOOKMARK"]
         assert found[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}

@@ -26,6 +26,7 @@ from regauge.model.kinds import KINDS
 DROPPED = ("uid", "creationTimestamp", "resourceVersion", "managedFields")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VERSION = re.compile(r"(does not match the ResourceVersion in record \()\d+(\))")
+_REVISION = re.compile(r"(current: |too old resource version: \d+ \()\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
@@ -95,6 +96,9 @@ def comparable(value: Any) -> Any:
     """An answer as the vectors write it: no metadata of the server, times as `<time>`, and what we leave out."""
     if isinstance(value, dict):
         found = {key: comparable(item) for key, item in value.items() if key not in ("managedFields",)}
+        if isinstance(found.get("cells"), list):
+            found["cells"] = [without_age(cell) for cell in found["cells"]]
+        found.update({key: f"<{key}>" for key in ("continue", "token") if found.get(key)})
         if "containers" in found and "dnsPolicy" in found:
             found = without_service_account(found)
         if isinstance(found.get("metadata"), dict):
@@ -105,6 +109,14 @@ def comparable(value: Any) -> Any:
     if isinstance(value, str):
         return _plain(value)
     return value
+
+
+def without_age(cell: Any) -> Any:
+    """A cell of a table; those that tell how old something is differ from run to run."""
+    text = (
+        re.sub(r"<uid\d*>|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uid>", cell) if isinstance(cell, str) else cell
+    )
+    return "<age>" if isinstance(text, str) and re.fullmatch(r"<age>|<unknown>|\d+s", text) else text
 
 
 def without_service_account(spec: dict[str, Any]) -> dict[str, Any]:
@@ -153,6 +165,8 @@ def alike(ours: str, theirs: str) -> bool:
 
 def _plain(text: str) -> str:
     """A text without what differs between any two servers."""
+    text = text.replace("server:6443", "<server>")
+    text = _REVISION.sub(r"\1<rv>", text)
     for pattern, name in ((_TIME, "<time>"), (_UID, "<uid>"), (_VERSION, r"\1<rv>\2")):
         text = pattern.sub(name, text)
     return re.sub(r"<(uid|rv|continue)\d+>", r"<\1>", text)

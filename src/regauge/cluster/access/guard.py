@@ -9,6 +9,7 @@ from starlette.datastructures import Headers
 
 from regauge.cluster.access.identity import ANONYMOUS_PATHS, Tokens, User, user_of_certificate
 from regauge.cluster.access.requests import impersonated, unauthorized
+from regauge.cluster.access.tokens import AccountTokens
 from regauge.cluster.refusals import failure
 from regauge.cluster.store import Store
 from regauge.kube import ApiError
@@ -24,9 +25,10 @@ class Guard:
     rebinding).
     """
 
-    def __init__(self, store: Store, tokens: Tokens) -> None:
+    def __init__(self, store: Store, tokens: Tokens, accounts: AccountTokens | None = None) -> None:
         self._store = store
         self._tokens = tokens
+        self._accounts = accounts
         self._hosts: frozenset[str] = frozenset()
 
     def listen(self, host: str, port: int) -> None:
@@ -52,4 +54,9 @@ class Guard:
         if found is not None:
             return found
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        return self._tokens.user(token.strip()) if scheme.lower() == "bearer" and token else None
+        if scheme.lower() != "bearer" or not token:
+            return None
+        found = self._tokens.user(token.strip())
+        if found is None and self._accounts is not None:
+            return self._accounts.user(self._store, token.strip())
+        return found

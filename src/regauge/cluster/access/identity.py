@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
 ANONYMOUS_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+CREDENTIAL = "regauge.credential"
 ADMIN = "kubernetes-admin"
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A caller whose name has been proven."""
+    """A caller whose name has been proven. `credential` names what proved it, as upstream tells it."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    credential: str = ""
 
     @property
     def service_account(self) -> tuple[str, str] | None:
@@ -38,7 +40,9 @@ def user_of_certificate(peer: Mapping[str, Any] | None) -> User | None:
     pairs = [pair for part in peer.get("subject") or () for pair in part]
     names = [value for key, value in pairs if key == "commonName"]
     groups = [value for key, value in pairs if key == "organizationName"]
-    return authenticated(names[-1], groups) if names and names[-1] else None
+    if not names or not names[-1]:
+        return None
+    return replace(authenticated(names[-1], groups), credential=str(peer.get(CREDENTIAL) or ""))
 
 
 def authenticated(name: str, groups: Sequence[str], uid: str = "") -> User:

@@ -35,7 +35,32 @@ class Action:
 
 def allowed(store: Store, user: User, action: Action) -> bool:
     """Whether any rule that reaches the user allows it. Members of system:masters may do everything."""
-    return MASTERS in user.groups or any(_matches(rule, action) for rule in rules_for(store, user, action.namespace))
+    return granting(store, user, action) is not None
+
+
+def granting(store: Store, user: User, action: Action) -> str | None:
+    """Which binding allows it, in upstream's words; "" for members of system:masters, None when nothing does."""
+    if MASTERS in user.groups:
+        return ""
+    bindings = [(binding, "") for binding in store.list(CLUSTER_ROLE_BINDING)]
+    if action.namespace:
+        bindings += [(binding, action.namespace) for binding in store.list(ROLE_BINDING, action.namespace)]
+    for binding, namespace in bindings:
+        subject = next((item for item in binding.get("subjects") or () if _is(item, user, namespace)), None)
+        if subject is not None and any(_matches(rule, action) for rule in _rules(store, binding, namespace)):
+            return _granted(binding, namespace, subject)
+    return None
+
+
+def _granted(binding: Mapping[str, Any], namespace: str, subject: Mapping[str, Any]) -> str:
+    title, reference = binding["metadata"]["name"], binding.get("roleRef") or {}
+    kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+    named = f"{title}/{namespace}" if namespace else title
+    whom = subject.get("name", "")
+    if subject.get("kind") == "ServiceAccount":
+        whom = f"{whom}/{subject.get('namespace') or namespace}"
+    role = f'{reference.get("kind")} "{reference.get("name")}"'
+    return f'RBAC: allowed by {kind} "{named}" of {role} to {subject.get("kind")} "{whom}"'
 
 
 def rules_for(store: Store, user: User, namespace: str) -> Iterator[Rule]:

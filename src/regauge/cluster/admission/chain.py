@@ -61,8 +61,9 @@ class Admission:
 
     def at_create(self, store: Store, kind: Kind, object_: Object) -> None:
         """Raises `Invalid` or what a gate raises."""
-        errors = [error for check in self.checks for error in check(store, kind, object_, None, "")]
-        errors += [error for error in metadata_errors(kind, object_) if error not in errors]
+        errors = metadata_errors(kind, object_)
+        told = [error for check in self.checks for error in check(store, kind, object_, None, "")]
+        errors += [error for error in told if error not in errors]
         self._refuse(kind, object_, errors)
         for gate in self.gates:
             gate(store, kind, object_, None, "")

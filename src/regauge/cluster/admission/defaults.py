@@ -30,6 +30,8 @@ def defaulted(kind: Kind, object_: Object, now: str) -> Object:
     new = with_defaults(object_)
     if kind.plural == "priorityclasses":
         return _filled({**new, "value": new.get("value") or 0}, {"preemptionPolicy": "PreemptLowerPriority"})
+    if kind.plural in ("rolebindings", "clusterrolebindings") and kind.group:
+        return _binding(new)
     if kind.plural == "secrets":
         return {**new, "type": new.get("type") or "Opaque"}
     if kind.plural == "nodes" and isinstance(new.get("status"), dict) and new["status"].get("capacity"):
@@ -56,6 +58,20 @@ def defaulted(kind: Kind, object_: Object, now: str) -> Object:
     if kind.plural == "limitranges":
         return {**new, "spec": range_defaults(spec)}
     return new
+
+
+def _binding(binding: Object) -> Object:
+    """The groups of the role and of the subjects are those of RBAC, as clients that leave them out mean it."""
+    group = {"apiGroup": "rbac.authorization.k8s.io"}
+    subjects = [
+        _filled(item, group) if isinstance(item, dict) and item.get("kind") in ("User", "Group") else item
+        for item in binding.get("subjects") or []
+    ]
+    return {
+        **binding,
+        "roleRef": _filled(binding.get("roleRef") or {}, group),
+        **({"subjects": subjects} if subjects else {}),
+    }
 
 
 def _with_result_tolerations(object_: Object) -> Object:

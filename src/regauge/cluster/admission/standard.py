@@ -9,9 +9,13 @@ from typing import TypeVar
 from regauge.base import InputError
 from regauge.cluster.admission import pod_groups as groups
 from regauge.cluster.admission import pods
+from regauge.cluster.admission.bindings import binding_errors
 from regauge.cluster.admission.chain import Admission
 from regauge.cluster.admission.claims import ClaimRules, immutable_spec, immutable_template, status_errors
 from regauge.cluster.admission.classes import one_default_priority, priority_class_errors, runtime_class_errors
+from regauge.cluster.admission.customs import custom_errors, schema_of
+from regauge.cluster.admission.datamaps import data_errors
+from regauge.cluster.admission.eventchecks import event_errors
 from regauge.cluster.admission.expressions import expression_checker
 from regauge.cluster.admission.fields import conditions, items, opaque
 from regauge.cluster.admission.gates import GatedFields
@@ -26,6 +30,7 @@ from regauge.cluster.admission.quotachecks import quota_errors
 from regauge.cluster.admission.slices import slice_errors, taint_rule_errors
 from regauge.cluster.admission.workloads import workload_errors
 from regauge.cluster.refusals import FieldError, bad_request, forbidden_field, invalid
+from regauge.cluster.registry import known
 from regauge.cluster.store import Store
 from regauge.model import Kind, Object, Rules, View, view
 from regauge.model.core import Node, Pod, PodTemplateSpec
@@ -56,6 +61,11 @@ _READ_AS: dict[tuple[str, str], type[View]] = {
 _SIMPLE: dict[tuple[str, str], Callable[[Object, Object | None], list[FieldError]]] = {
     ("", "limitranges"): lambda object_, _old: range_errors(object_),
     ("", "resourcequotas"): lambda object_, _old: quota_errors(object_),
+    ("", "configmaps"): data_errors,
+    ("", "events"): event_errors,
+    ("rbac.authorization.k8s.io", "rolebindings"): binding_errors,
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): binding_errors,
+    ("", "secrets"): data_errors,
     ("scheduling.k8s.io", "priorityclasses"): priority_class_errors,
     ("node.k8s.io", "runtimeclasses"): runtime_class_errors,
     ("scheduling.k8s.io", "workloads"): groups.workload_kind_errors,
@@ -83,6 +93,9 @@ class Validation:
             simple = _SIMPLE.get((kind.group, kind.plural))
             if simple is not None:
                 return simple(object_, old)
+            if not known(kind):
+                schema = schema_of(store, kind)
+                return custom_errors(schema, object_) if schema is not None else []
             if kind.group in ("apps", "batch") and kind.plural in _WORKLOADS and not subresource:
                 return _workload(kind, object_, old)
             return []
