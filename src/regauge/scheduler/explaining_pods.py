@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
+from msgspec.structs import replace as view_with
 
 from regauge.allocator import ClusterExplanation, Explanation
 from regauge.base import Randomness
@@ -33,11 +34,12 @@ from regauge.scheduler.explaining_parts import (
 )
 from regauge.scheduler.filters import NODE_AFFINITY
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
-from regauge.scheduler.placing import schedule
+from regauge.scheduler.placing import SCHEDULING_GATES, schedule
 from regauge.scheduler.results import Held, Preemption, Refusal, Scheduled, SchedulerError, Unschedulable
 from regauge.scheduler.shortfalls import counted, nearness, shortfalls
 from regauge.scheduler.state import State
 
+DEFAULT_SCHEDULER = "default-scheduler"
 ENDED, PLACED, WAITING = "has ended", "is placed", "is not tried"
 PLACEABLE, NOWHERE, FAILING = "can be scheduled", "cannot be scheduled", "ends with an error"
 _KUBELET_DECIDES = (
@@ -100,7 +102,7 @@ def explain_pod(state: State, pod: Pod, random: Randomness) -> PodAnswer:
     outcome = schedule(pod, state, state.rules, random)
     state.start = start
     if isinstance(outcome, Held):
-        return PodAnswer(name, WAITING, outcome.reason, notes=_kubelet(state, info))
+        return _held(state, info, outcome, random)
     cycle = begin(state, info)
     if isinstance(cycle, SchedulerError):
         return PodAnswer(name, FAILING, cycle.message, cycle.message)
@@ -108,6 +110,20 @@ def explain_pod(state: State, pod: Pod, random: Randomness) -> PodAnswer:
         message = outcome.message if isinstance(outcome, Unschedulable) else ""
         return PodAnswer(name, NOWHERE, ", ".join(cycle.reasons), message, claims=_allocated(state, info))
     return _Looked(state, cycle, name).answer(outcome)
+
+
+def _held(state: State, info: PodInfo, outcome: Held, random: Randomness) -> PodAnswer:
+    """The answer for a pod that is not tried; for one with scheduling gates also what comes when they are lifted."""
+    pod = info.pod
+    if outcome.plugin != SCHEDULING_GATES:
+        return PodAnswer(
+            f"{pod.metadata.namespace}/{pod.metadata.name}", WAITING, outcome.reason, notes=_kubelet(state, info)
+        )
+    free = view_with(pod, spec=view_with(pod.spec, scheduling_gates=()))
+    after = explain_pod(state, free, random)
+    return replace(
+        after, state=WAITING, text=f"{outcome.reason}; without them it {after.state}: {after.text}", message=""
+    )
 
 
 def _placed(state: State, info: PodInfo, name: str) -> PodAnswer:
@@ -225,6 +241,9 @@ class _Looked:
             one.plugin == DYNAMIC_RESOURCES for one in self.verdicts.values()
         ):
             notes += not_preempted(state, info.priority)
+        scheduler = info.pod.spec.scheduler_name
+        if scheduler not in ("", DEFAULT_SCHEDULER):
+            notes.append(f"its scheduler is {scheduler}: this is what {DEFAULT_SCHEDULER} would do")
         unseen = outcome.unseen if isinstance(outcome, Scheduled) else ()
         notes += [f"not looked at: {one}" for one in unseen]
         notes += dict.fromkeys(text for node in self._looked() for text in _kubelet(state, info, node))

@@ -169,9 +169,20 @@ def test_every_plugin_tells_its_numbers_and_the_nearest_comes_first() -> None:
     assert sum(count for _, count, _ in found.reasons) == 5
 
 
+def test_another_scheduler_may_decide_otherwise() -> None:
+    found = told_pod(node("n1"), pod(schedulerName="mine"))
+    assert "its scheduler is mine: this is what default-scheduler would do" in found.notes
+    assert not any("scheduler is" in note for note in told_pod(node("n1"), pod()).notes)
+
+
 def test_what_keeps_a_pod_from_being_tried_at_all() -> None:
     gated = told_pod(node("n1"), pod(schedulingGates="[{name: quota}]"))
-    assert (gated.state, gated.good) == ("is not tried", False) and "quota" in gated.text
+    assert (gated.state, gated.good, gated.choice) == ("is not tried", False, ("n1",)) and "quota" in gated.text
+    assert "without them it can be scheduled: fits on 1 node" in gated.text
+    big = told_pod(node("n1"), pod(schedulingGates="[{name: quota}]", limits="{cpu: 1000}"))
+    assert "without them it cannot be scheduled: 0/1 nodes are available: 1 Insufficient cpu" in big.text
+    lost = told_pod(node("n1"), pod(schedulingGates="[{name: q}]", claims="[{name: g, resourceClaimName: nothing}]"))
+    assert "without them it is not tried" in lost.text
     lost = told_pod(node("n1"), pod(claims="[{name: g, resourceClaimName: nothing}]"))
     assert lost.state == "is not tried" and 'resourceclaim.resource.k8s.io "nothing" not found' in lost.text
     done = told_pod(node("n1"), pod(status="{phase: Succeeded}", nodeName="n1"))

@@ -142,7 +142,7 @@ def test_our_own_cluster_does_what_was_said(story: str, own: Live) -> None:
     assert play(own, story)
 
 
-@pytest.mark.row(3, 52, 175, 178, 193, 258, 259, how="real")
+@pytest.mark.row(3, 28, 52, 61, 64, 65, 66, 175, 178, 193, 243, 244, 245, 246, 247, 248, 259, how="real")
 @pytest.mark.parametrize("story", stories() or ["no stories"])
 def test_a_real_scheduler_does_what_was_said(story: str, real: Live) -> None:
     play(real, story)
