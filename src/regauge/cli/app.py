@@ -12,6 +12,7 @@ import typer
 from regauge.cli import (
     assess,
     cdi,
+    collect,
     conformance,
     convert,
     driver,
@@ -72,6 +73,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
 for _name, _command in _VERBS:
     app.command(_name)(in_words(_command))
 app.add_typer(cdi.app, name="cdi")
+app.add_typer(collect.app, name="collect")
 app.add_typer(driver.app, name="driver")
 app.add_typer(flavor.app, name="flavor")
 app.add_typer(rollout.app, name="rollout")

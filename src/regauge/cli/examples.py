@@ -13,6 +13,7 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge rehearse --simulated --seed 7", "the same in virtual time, without sockets or processes; repeatable"),
     ("regauge rehearse DIR", "a dump of your cluster in the rehearsal: placed as it is, then one workload moved"),
     ("kubectl get nodes,pods,deployments -A -o yaml | regauge rehearse -", "the same from a pipe"),
+    ("regauge collect -o estate.zip --anonymise", "your cluster in one file, names replaced: for a colleague or a report"),
     ("regauge assess", "the current kube context, read-only: every workload that asks for accelerators"),
     ("regauge assess DIR -o json", "the same from a dump, for a program"),
     ("regauge explain pod NAME", "why a pod waits, per plugin, node and device; or where it may go, and what it holds"),

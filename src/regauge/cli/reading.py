@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from regauge.collect import Estate
     from regauge.kube.http import HttpClient
 
@@ -20,7 +22,13 @@ From = Annotated[
 _SELDOM = (500_000, 20, 100)
 
 
-def read_estate(place: str | None, kubeconfig: str | None, context: str | None, namespace: str = "") -> Estate:
+def read_estate(
+    place: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str = "",
+    progress: Callable[[str], None] = lambda _: None,
+) -> Estate:
     """The estate at `place`, or else of the cluster that the context names: `namespace` limits what is read of it."""
     gc.set_threshold(*_SELDOM)
     if place is not None:
@@ -37,7 +45,7 @@ def read_estate(place: str | None, kubeconfig: str | None, context: str | None, 
     async def collect() -> Estate:
         client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
         try:
-            return await _with_gates(client, await collect_live(client, namespace))
+            return await _with_gates(client, await collect_live(client, namespace, progress))
         finally:
             await client.close()
 

@@ -1,9 +1,25 @@
-"""Estates from files and from live clusters, and the files of a node. Reads only; nothing that is read is ever executed."""
+"""Estates from files, bundles and live clusters, and the files of a node. Reads only; nothing that is read is executed."""
 
+from regauge.collect.bundle import bundle_bytes, read_node_record
 from regauge.collect.estate import Estate, Skipped
 from regauge.collect.files import load_estate
 from regauge.collect.live import LIVE_KINDS, collect_live
 from regauge.collect.node import read_node
 from regauge.collect.node_tree import NodeTree
+from regauge.collect.privacy import anonymised, without_secrets
+from regauge.collect.reports import reports_of
 
-__all__ = ["LIVE_KINDS", "Estate", "NodeTree", "Skipped", "collect_live", "load_estate", "read_node"]
+__all__ = [
+    "LIVE_KINDS",
+    "Estate",
+    "NodeTree",
+    "Skipped",
+    "anonymised",
+    "bundle_bytes",
+    "collect_live",
+    "load_estate",
+    "read_node",
+    "read_node_record",
+    "reports_of",
+    "without_secrets",
+]

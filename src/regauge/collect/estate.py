@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from regauge.model import Snapshot
+from regauge.model.node_files import NodeFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Estate:
     """A cluster at one moment, from files or live.
 
     `git_version` is the server's own word (`v1.36.3`) or None where the source does not tell; `gates` holds the feature
-    gates the source tells of (empty where it does not).
+    gates the source tells of (empty where it does not). `nodes` are files of nodes by name, where somebody read them.
     """
 
     snapshot: Snapshot
@@ -30,3 +31,4 @@ class Estate:
     gates: Mapping[str, bool] = field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
     warnings: tuple[str, ...] = ()
+    nodes: Mapping[str, NodeFiles] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from regauge.base import InputError, Where
+from regauge.collect.bundle import is_bundle, read_bundle
 from regauge.collect.estate import Estate, Skipped
 from regauge.features import gates_from_prometheus
 from regauge.model import Document, Snapshot, read_documents
@@ -23,7 +24,7 @@ _VERSION_FILE_BYTES = 64 << 10
 
 
 def load_estate(place: str) -> Estate:
-    """The estate at `place`: a directory (read through), a file, or "-" for standard input.
+    """The estate at `place`: a directory (read through), a file, a bundle, or "-" for standard input.
 
     In a directory, files that hold no objects are skipped and listed in `Estate.skipped`. Raises `InputError` for a place
     that does not exist, a malformed file, or a place without a single Kubernetes object.
@@ -35,6 +36,8 @@ def load_estate(place: str) -> Estate:
         path = Path(place)
         if not path.exists():
             raise InputError("there is no such file or directory", where=Where(place), fix="check the path")
+        if path.is_file() and is_bundle(path):
+            return read_bundle(place)
         if path.is_dir():
             for file in _files_below(path):
                 gathered.add_file(file)

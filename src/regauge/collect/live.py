@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+
+import msgspec
 
 from regauge.base import Where
 from regauge.collect.estate import Estate, Skipped
 from regauge.kube import Forbidden, KubeClient, NotFound, ObjectList
 from regauge.model import Document, Kind, Snapshot
 from regauge.model.kinds import (
+    CONFIG_MAP,
     CRON_JOB,
     DAEMON_SET,
     DEPLOYMENT,
@@ -56,7 +61,30 @@ LIVE_KINDS: tuple[Kind, ...] = (
     SERVICE,
     REPLICATION_CONTROLLER,
     POD_DISRUPTION_BUDGET,
+    CONFIG_MAP,
 )
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    group: str
+    versions: tuple[str, ...]
+    kind: str
+    plural: str
+    namespaced: bool
+
+
+class _Table(msgspec.Struct):
+    kinds: tuple[_Kind, ...]
+
+
+@cache
+def operator_kinds() -> tuple[Kind, ...]:
+    """Kinds of operators that a move depends on. A cluster that does not serve one of them simply has none."""
+    data = files("regauge.collect").joinpath("data/kinds.json").read_bytes()
+    table = msgspec.json.decode(data, type=_Table).kinds
+    return tuple(
+        Kind(item.group, item.versions[0], item.kind, item.plural, item.namespaced, item.versions[1:]) for item in table
+    )
 
 
 async def _list_newest(client: KubeClient, kind: Kind, namespace: str) -> tuple[Kind, ObjectList]:
@@ -79,7 +107,9 @@ async def collect_live(
     version = await client.version()
     documents: list[Document] = []
     skipped: list[Skipped] = []
-    for kind in LIVE_KINDS:
+    optional = operator_kinds()
+    for listed in (*LIVE_KINDS, *optional):
+        kind = listed
         progress(kind.plural)
         scope = namespace if kind.namespaced else ""
         try:
@@ -91,7 +121,8 @@ async def collect_live(
             )
             continue
         except NotFound:
-            skipped.append(Skipped(kind.resource, f"no version of {kind.kind} is served by this cluster"))
+            if listed not in optional:
+                skipped.append(Skipped(kind.resource, f"no version of {kind.kind} is served by this cluster"))
             continue
         for item in found.items:
             object_ = {"apiVersion": kind.api_version, "kind": kind.kind, **item}

@@ -18,7 +18,7 @@ from regauge.cdi.runtimes import DEFAULT_DIRECTORIES, VENDOR_RUNTIME_CONFIG, imp
 from regauge.collect.builds import build_notes
 from regauge.collect.node_tree import NodeTree
 from regauge.collect.recorded_node import is_recorded, read_recorded_node
-from regauge.model.node_files import NodeDirectory, NodeFile, NodeFiles, PathFacts, RuntimeProgram
+from regauge.model.node_files import HostFunction, NodeDirectory, NodeFile, NodeFiles, PathFacts, RuntimeProgram
 
 FILE_LIMIT_BYTES = 16 << 20
 FILES_LIMIT = 20_000
@@ -37,6 +37,18 @@ _CRIO_CONFIG, _CRIO_DIRECTORY = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 _PROGRAMS = ("containerd", "crio")
 _PROGRAM_DIRECTORIES = ("/var/lib/rancher/rke2/bin", "/usr/local/bin", "/usr/bin", "/usr/sbin", "/opt/bin")
 _OTHER_DIRECTORIES = ("/usr/local/etc/cdi", "/usr/share/cdi", "/var/lib/cdi", "/var/cdi", "/opt/cdi")
+_KUBELET_FILES = (
+    "config.yaml",
+    "device-plugins/kubelet_internal_checkpoint",
+    "cpu_manager_state",
+    "memory_manager_state",
+    "allocated_pods_state",
+)
+_PCI_DIRECTORY = "/sys/bus/pci/devices"
+_PCI_FILES = ("vendor", "device", "class", "numa_node")
+_DEVICE_CLASSES = ("0x02", "0x03", "0x12")
+"""PCI base classes: network controllers, display controllers, processing accelerators."""
+FUNCTIONS_LIMIT = 8192
 _DRIVER_MODULES = ("nvidia", "amdgpu", "habanalabs")
 
 
@@ -79,6 +91,9 @@ class _Reader:
             boot_time_s=self.boot_time_s(),
             driver_versions=self.driver_versions(),
             unread=tuple(self.unread),
+            kubelet=tuple(self.kubelet()),
+            boot_id=self.tree.text("/proc/sys/kernel/random/boot_id").strip(),
+            functions=tuple(self.functions()),
         )
 
     def directory(self, path: str) -> NodeDirectory:
@@ -203,6 +218,27 @@ class _Reader:
             found = self.tree.file(path, FILE_LIMIT_BYTES)
             if found is not None:
                 yield found
+
+    def kubelet(self) -> Iterator[NodeFile]:
+        for path in _KUBELET_FILES:
+            found = self.tree.file(f"{KUBELET_DIRECTORY}/{path}", FILE_LIMIT_BYTES)
+            if found is not None:
+                yield found
+
+    def functions(self) -> Iterator[HostFunction]:
+        """Accelerators, display and network controllers that the kernel found, whatever drives them."""
+        for directory in self.inside(_PCI_DIRECTORY, "*")[:FUNCTIONS_LIMIT]:
+            values = {name: self.tree.text(f"{directory}/{name}").strip() for name in _PCI_FILES}
+            if values["class"].startswith(_DEVICE_CLASSES):
+                driver = self.tree.real(f"{directory}/driver") if self.tree.is_link(f"{directory}/driver") else ""
+                yield HostFunction(
+                    address=directory.rpartition("/")[2],
+                    vendor=values["vendor"],
+                    device=values["device"],
+                    class_code=values["class"],
+                    numa=values["numa_node"],
+                    driver=driver.rpartition("/")[2],
+                )
 
     def mounts(self) -> dict[str, str]:
         text = self.tree.text("/proc/1/mounts") or self.tree.text("/proc/self/mounts")

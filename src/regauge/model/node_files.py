@@ -62,6 +62,18 @@ class RuntimeProgram:
 
 
 @dataclass(frozen=True, slots=True)
+class HostFunction:
+    """A PCI function that the kernel of the node found: numbers as sysfs has them, `driver` "" where none is bound."""
+
+    address: str
+    vendor: str
+    device: str
+    class_code: str
+    numa: str = ""
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeEvent:
     """Something that was reported about a pod of the node."""
 
@@ -76,7 +88,8 @@ class NodeFiles:
     (with `all_paths`, for what is not there).
 
     `spec_directories` are the CDI directories, lowest priority first; `other_directories` hold specs, too, but are not
-    among these. `mounts` are types of file systems by mount point. Times in seconds since 1970.
+    among these. `mounts` are types of file systems by mount point. `kubelet` is its configuration and what its managers keep;
+    `functions` are accelerators and network controllers on the PCI bus. Times in seconds since 1970.
     """
 
     source: str
@@ -94,6 +107,9 @@ class NodeFiles:
     events: tuple[NodeEvent, ...] = ()
     runtime_classes: Mapping[str, str] = field(default_factory=dict)
     unread: tuple[tuple[str, str], ...] = ()
+    kubelet: tuple[NodeFile, ...] = ()
+    boot_id: str = ""
+    functions: tuple[HostFunction, ...] = ()
 
     def has(self, path: str) -> bool | None:
         """Whether there is something at `path`; None when that is not known."""

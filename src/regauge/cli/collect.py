@@ -1,0 +1,150 @@
+"""`regauge collect` and `regauge collect node`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regauge.cli.ending import in_words
+from regauge.cli.options import Context, Kubeconfig
+from regauge.cli.output import print_table, say, tell
+from regauge.cli.reading import From, read_estate
+
+if TYPE_CHECKING:
+    from regauge.model.node_files import NodeFiles
+
+app = typer.Typer(
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    help="Write a bundle: one file with everything that the other verbs look at. Reads only.",
+)
+
+Out = Annotated[str, typer.Option("--output-file", "-o", metavar="FILE", help="The bundle to write, or - for a pipe.")]
+Anonymise = Annotated[bool, typer.Option("--anonymise", help="Replace names, each everywhere by the same word.")]
+Nodes = Annotated[
+    str | None,
+    typer.Option("--nodes", metavar="DIR", help="Records that `regauge collect node` wrote, NODE.json each."),
+]
+Root = Annotated[str, typer.Option("--root", metavar="DIR", help="The root of the node's files, as mounted here.")]
+Node = Annotated[
+    str, typer.Option("--node", metavar="NAME", help="The node's name. Default: $NODE_NAME, then the host's.")
+]
+
+
+def command(
+    context_: typer.Context,
+    out: Out = "estate.zip",
+    from_: From = None,
+    nodes: Nodes = None,
+    anonymise: Anonymise = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Write a bundle of the current kube context, or of a dump.
+
+    \b
+    regauge collect -o estate.zip
+    regauge collect -o estate.zip --anonymise --nodes records/
+    regauge collect --from must-gather/ -o estate.zip
+    regauge collect node -o -            on a node: CDI, kubelet, runtime, devices
+
+    Secrets, values of environment variables and ConfigMaps that name no device are not in it; its manifest lists what is.
+    Every verb that takes an INPUT takes a bundle. docs/collect.md has the rights it needs, and a DaemonSet for nodes.
+    """
+    if context_.invoked_subcommand is not None:
+        return
+    in_words(_collect)(out, from_, nodes, anonymise, kubeconfig, context)
+
+
+def _collect(
+    out: str, from_: str | None, nodes: str | None, anonymise: bool, kubeconfig: str | None, context: str | None
+) -> None:
+    from dataclasses import replace
+    from datetime import UTC, datetime
+
+    from regauge.collect import anonymised, bundle_bytes, without_secrets
+
+    estate = read_estate(from_, kubeconfig, context, progress=lambda what: say(f"  reading {what}"))
+    if nodes:
+        estate = replace(estate, nodes={**estate.nodes, **_records(nodes)})
+    estate, left_out = without_secrets(estate)
+    if anonymise:
+        estate = anonymised(estate)
+        left_out = (*left_out, "names, addresses, images and commands of workloads; files of nodes")
+    created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    data = bundle_bytes(estate, created, left_out, anonymised=anonymise)
+    _write(out, data)
+    if out == "-":
+        return
+    counts: dict[str, int] = {}
+    for document in estate.snapshot.all_documents():
+        counts[document.kind] = counts.get(document.kind, 0) + 1
+    print_table(("KIND", "OBJECTS"), [(kind, str(count)) for kind, count in sorted(counts.items())])
+    tell()
+    for item in left_out:
+        tell(f"left out: {item}")
+    for missing in estate.skipped:
+        tell(f"not read: {missing.what}: {missing.why}")
+    tell(f"{out}: {len(data) >> 10} KiB, {sum(counts.values())} objects, {len(estate.nodes)} nodes' own records.")
+    tell(f"Next: regauge assess {out}, regauge plan {out}")
+
+
+def node_command(out: Out = "-", root: Root = "/", node: Node = "") -> None:
+    """Record this node: CDI, the kubelet's and drivers' checkpoints, the runtime's configuration, the devices on its bus.
+
+    \b
+    regauge collect node -o -
+    regauge collect node --root /host --node gpu-3 -o gpu-3.json
+
+    Reads only, starts nothing, follows no link out of the root.
+    """
+    import os
+    import socket
+
+    import msgspec
+
+    from regauge.collect import read_node
+
+    name = node or os.environ.get("NODE_NAME") or socket.gethostname()
+    files = read_node(root)
+    _write(out, msgspec.json.encode(files))
+    if out != "-":
+        for path, why in files.unread:
+            say(f"not read: {path}: {why}")
+        specs = sum(len(directory.files) for directory in files.directories)
+        tell(
+            f"{out}: node {name}, {specs} CDI files, {len(files.kubelet)} of the kubelet, {len(files.functions)} functions."
+        )
+
+
+def _records(directory: str) -> dict[str, NodeFiles]:
+    from pathlib import Path
+
+    from regauge.base import InputError, Where
+    from regauge.collect import read_node_record
+
+    place = Path(directory)
+    if not place.is_dir():
+        raise InputError("there is no such directory", where=Where(directory), fix="give the one with the records")
+    return {path.stem: read_node_record(path.read_bytes(), str(path)) for path in sorted(place.glob("*.json"))}
+
+
+def _write(out: str, data: bytes) -> None:
+    import sys
+    from pathlib import Path
+
+    from regauge.base import InputError
+    from regauge.host import RealFiles
+
+    if out == "-":
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        RealFiles().write(str(Path(out).absolute()), data, 0o600)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written: {error.strerror}", fix="choose another place") from None
+
+
+app.callback()(command)
+app.command("node")(in_words(node_command))
