@@ -19,6 +19,29 @@ State = Annotated[
 ]
 DEFAULT_STATE = "~/.local/state/regauge/up"
 
+RuntimeConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--runtime-config",
+        metavar="GROUP/VERSION=BOOL,...",
+        help="Versions of the API to serve or not, such as resource.k8s.io/v1beta1=true; api/all, api/beta, api/alpha.",
+    ),
+]
+
+
+def api_versions(text: str | None) -> dict[str, bool]:
+    """The versions that --runtime-config switches on and off. Raises `InputError` for what is no such list."""
+    from regauge.base import InputError
+
+    found: dict[str, bool] = {}
+    for part in filter(None, (text or "").split(",")):
+        name, equals, value = part.strip().partition("=")
+        if name.count("/") != 1 or (equals and value not in ("true", "false")):
+            raise InputError(f"--runtime-config: {part} is no version", fix="give GROUP/VERSION=true or =false")
+        found[name] = value != "false"
+    return found
+
+
 app = typer.Typer(rich_markup_mode=None, invoke_without_command=True, add_completion=False)
 
 
@@ -40,6 +63,11 @@ def command(
     feature_gates: FeatureGates = None,
     listen: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Port 0: any.")] = "127.0.0.1:0",
     expose: Annotated[bool, typer.Option("--expose", help="Listen also where other machines reach it.")] = False,
+    topology_policy: Annotated[
+        str, typer.Option("--topology-policy", help="none, best-effort, restricted or single-numa-node.")
+    ] = "none",
+    topology_scope: Annotated[str, typer.Option("--topology-scope", help="container or pod.")] = "container",
+    runtime_config: RuntimeConfig = None,
     run_commands: Annotated[
         bool, typer.Option("--run-commands", help="Run the commands of pods here, as processes with your rights.")
     ] = False,
@@ -64,7 +92,6 @@ def command(
     from regauge.features import DEFAULT_MINOR, parse_feature_gates, rules
     from regauge.rehearsal.up import UpOptions, run_until_stopped
 
-    host, port = _address(listen)
     options = UpOptions(
         state=_state(state),
         rules=rules(kube_version or DEFAULT_MINOR, parse_feature_gates(feature_gates) if feature_gates else {}),
@@ -72,10 +99,13 @@ def command(
         nodes=nodes,
         devices=_read(devices) if devices else None,
         devices_file=devices or "sample/devices.yaml",
-        host=host,
-        port=port,
+        host=_address(listen)[0],
+        port=_address(listen)[1],
         exposed=expose,
+        versions=api_versions(runtime_config),
         run_commands=run_commands,
+        topology_policy=topology_policy,
+        topology_scope=topology_scope,
     )
     asyncio.run(run_until_stopped(options, lambda started: _ready(started.server, str(started.kubeconfig), nodes)))
     say("stopped; regauge up starts it again as it was")

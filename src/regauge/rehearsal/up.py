@@ -8,8 +8,8 @@ import ipaddress
 import secrets
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,12 +20,14 @@ from regauge.cdi.directory import RealHost
 from regauge.cluster.access.bootstrap import bootstrap_roles
 from regauge.cluster.access.guard import Guard
 from regauge.cluster.access.identity import ADMIN, MASTERS, Tokens, authenticated
-from regauge.cluster.controllers.accounts import ServiceAccountController
+from regauge.cluster.access.tokens import AccountTokens
+from regauge.cluster.controllers.accounts import RootCertificatePublisher, ServiceAccountController
 from regauge.cluster.kubelet import KubeletOptions
 from regauge.cluster.persistence import DurableStore, backup, restore
 from regauge.cluster.queue import ControllerRunner
 from regauge.cluster.runtimes.process import ProcessRuntime
 from regauge.cluster.server import ApiListener, TlsFiles
+from regauge.cluster.serving import Catalog
 from regauge.driver import Description, read_description
 from regauge.host import RealClock, file_lock
 from regauge.kube import ServerUnavailable
@@ -35,11 +37,11 @@ from regauge.rehearsal.report import Mode
 from regauge.rehearsal.samples import facts_of, sample_devices
 from regauge.rehearsal.state_directory import KUBECONFIG, LOCK, NODES, STORE, StateDirectory
 from regauge.rehearsal.world import container_state
+from regauge.scheduler import Topology
 
 FLUSH_EVERY_S = 0.05
 CHECK_EVERY_S = 1.0
 LOCK_WITHIN_S = 0.5
-GIT_VERSIONS = {"1.36": "v1.36.3", "1.37": "v1.37.2"}
 CONTROLLER = "kube-controller-manager"
 PLUGIN = "driver"
 
@@ -48,7 +50,8 @@ PLUGIN = "driver"
 class UpOptions:
     """What is to run. `devices` is the text of the description of every node's devices, by default the sample's.
 
-    `run_commands`: containers are processes of this machine, with the rights of this one.
+    `run_commands`: containers are processes of this machine, with the rights of this one. `topology_policy` and
+    `topology_scope` are the kubelets'. `versions` switches versions of the API on and off (see `Catalog`).
     """
 
     state: Path
@@ -61,6 +64,9 @@ class UpOptions:
     port: int = 0
     exposed: bool = False
     run_commands: bool = False
+    topology_policy: str = "none"
+    topology_scope: str = "container"
+    versions: Mapping[str, bool] = field(default_factory=dict)
     say: Callable[[str], None] = lambda _text: None
 
 
@@ -126,20 +132,23 @@ async def _start(
         Random(secrets.randbits(64)),
         lambda name: _machine(name, description, state, options),
         store=store,
-        git_version=GIT_VERSIONS.get(options.rules.minor, f"v{options.rules.minor}.0"),
     )
     api = world.control.api
+    api.state.catalog = Catalog(store, options.rules, options.versions)
+    api.state.tokens = AccountTokens(state.accounts_key(), clock)
     bootstrap_roles(api)
     api.state.pod_logs = lambda uid, container: _log(world, uid, container)
     stack.push_async_callback(world.stop)
     world.control.start()
-    accounts = api.as_actor(CONTROLLER)
-    runner = ControllerRunner(accounts, ServiceAccountController(accounts))
-    runner.start()
-    _background(stack, runner.run(), "serviceaccount-controller")
-    stack.callback(runner.stop)
+    manager = api.as_actor(CONTROLLER)
+    certificate = credentials.authority.certificate.decode()
+    for controller in (ServiceAccountController(manager), RootCertificatePublisher(manager, certificate)):
+        runner = ControllerRunner(manager, controller)
+        runner.start()
+        _background(stack, runner.run(), controller.name)
+        stack.callback(runner.stop)
     _background(stack, _keep_flushing(store), "store")
-    guard = Guard(store, Tokens({credentials.token: authenticated(ADMIN, [MASTERS])}))
+    guard = Guard(store, Tokens({credentials.token: authenticated(ADMIN, [MASTERS])}), api.state.tokens)
     tls = TlsFiles(state.place("server.crt"), state.place("server.key"), state.place("ca.crt"))
     listener = ApiListener(api, guard, options.host, options.port, tls)
     await listener.start()
@@ -206,11 +215,22 @@ def _paths(description: Description) -> Iterator[str]:
 
 async def _add_nodes(options: UpOptions, world: NodeWorld, description: Description) -> None:
     data = options.devices or sample_devices()
-    kubelet = KubeletOptions(rules=options.rules, kubelet_version=world.control.api.state.git_version, say=options.say)
+    kubelet = KubeletOptions(
+        rules=options.rules,
+        kubelet_version=world.control.api.state.git_version,
+        topology=_topology(options, description),
+        say=options.say,
+    )
     for number in range(1, options.nodes + 1):
         name = f"node-{number}"
         plugins = {PLUGIN: world.driver_plugin(data)}
         await world.add_node(NodePlan(name, kubelet, plugins, facts_of(description, name)))
+
+
+def _topology(options: UpOptions, description: Description) -> Topology:
+    """The topology manager of every node. Its NUMA nodes are those that the description names, and node 0."""
+    nodes = {0, *(device.numa_node for device in description.devices if device.numa_node is not None)}
+    return Topology(options.topology_policy, options.topology_scope, tuple(sorted(nodes)))
 
 
 def _log(world: NodeWorld, uid: str, container: str) -> tuple[bytes, bool] | None:

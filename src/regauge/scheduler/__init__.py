@@ -50,10 +50,21 @@ from regauge.scheduler.state import State, group_key
 from regauge.scheduler.stored import as_stored
 from regauge.scheduler.surroundings import SURROUNDING_KINDS
 from regauge.scheduler.together import SeveralAnswer, explain_claims
+from regauge.scheduler.topology import (
+    NOT_ALIGNED,
+    NOT_ALIGNED_REASON,
+    NumaHint,
+    NumaHints,
+    NumaNodes,
+    Topology,
+    device_hints,
+)
 from regauge.scheduler.whatif import CountedUse, Fitting, Place, PodChange, Situation, WhatIf, what_if
 
 __all__ = [
     "BINDING_TIMEOUT_S",
+    "NOT_ALIGNED",
+    "NOT_ALIGNED_REASON",
     "SURROUNDING_KINDS",
     "WAITS",
     "AddNodes",
@@ -74,6 +85,9 @@ __all__ = [
     "Holding",
     "NodeInfo",
     "NodeVerdict",
+    "NumaHint",
+    "NumaHints",
+    "NumaNodes",
     "ObjectName",
     "Outcome",
     "Place",
@@ -90,6 +104,7 @@ __all__ = [
     "Situation",
     "State",
     "TaintDevice",
+    "Topology",
     "Unschedulable",
     "WhatIf",
     "as_stored",
@@ -97,6 +112,7 @@ __all__ = [
     "changed",
     "check_node",
     "claim_named",
+    "device_hints",
     "example_nodes",
     "explain_claim",
     "explain_claims",

@@ -29,7 +29,6 @@ from regauge.cluster.kubelet.kubelet import Kubelet
 from regauge.cluster.kubelet.options import KubeletOptions, Timings
 from regauge.cluster.kubelet.pod_feed import PodFeed
 from regauge.cluster.kubelet.pod_plan import PodEvent, PodState
-from regauge.cluster.kubelet.topology import Topology
 
 __all__ = [
     "DEVICE_CHECKPOINT_NAME",
@@ -41,7 +40,6 @@ __all__ = [
     "PodFeed",
     "PodState",
     "Timings",
-    "Topology",
     "decode_device_checkpoint",
     "decode_dra_checkpoint",
 ]

@@ -21,8 +21,6 @@ from regauge.cluster.kubelet.checkpoints import (
 )
 from regauge.cluster.kubelet.devices import Ask, Chosen, DeviceTable, Need, NoNeed, Refusal, run_options
 from regauge.cluster.kubelet.options import KubeletOptions
-from regauge.cluster.kubelet.topology import CONTAINER, POD, Affinity, Hints
-from regauge.cluster.kubelet.topology import REFUSED as TOPOLOGY_REFUSED
 from regauge.cluster.kubelet.work import Work, deadline
 from regauge.model import Quantity
 from regauge.model.core import Container, Pod
@@ -40,6 +38,7 @@ from regauge.pluginapi import (
     Served,
     Services,
 )
+from regauge.scheduler import NOT_ALIGNED, NumaHints, NumaNodes
 
 _QUALIFIED = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -150,10 +149,10 @@ class DeviceManager:
         topology = self.options.topology
         if topology.aligns and active is not None:
             self.table.keep_only(active)
-        whole = self._aligned(pod, None, reusable) if topology.aligns and topology.scope == POD else None
+        whole = self._aligned(pod, None, reusable) if topology.aligns and topology.per_pod else None
         for container in (*pod.spec.init_containers, *pod.spec.containers):
             affinity = whole
-            if topology.aligns and topology.scope == CONTAINER:
+            if topology.aligns and not topology.per_pod:
                 affinity = self._aligned(pod, container, reusable)
             await self._admit_container(pod, container, active, container.name in running, reusable, affinity)
             held = {entry.resource: entry.ids for entry in self.table.held(pod.metadata.uid, container.name)}
@@ -164,12 +163,12 @@ class DeviceManager:
                 if not ends:
                     pool -= ids
 
-    def _aligned(self, pod: Pod, container: Container | None, reusable: dict[str, set[str]]) -> Affinity | None:
+    def _aligned(self, pod: Pod, container: Container | None, reusable: dict[str, set[str]]) -> NumaNodes | None:
         """The NUMA nodes for a container, or with None for the whole pod. Raises `NotAligned`."""
         asked = _limits(container) if container is not None else pod_limits(pod)
         name = container.name if container is not None else ""
         nodes = self.options.topology.nodes
-        wishes: list[Hints] = []
+        wishes: list[NumaHints] = []
         for resource, count in asked:
             if not self.table.serves(resource):
                 continue
@@ -181,7 +180,7 @@ class DeviceManager:
             wishes.append(self.table.hints(Need(pod.metadata.uid, name, resource, count, again), held, nodes))
         best, admitted = self.options.topology.merge(wishes)
         if not admitted:
-            raise NotAligned(TOPOLOGY_REFUSED)
+            raise NotAligned(NOT_ALIGNED)
         return best.nodes
 
     async def before_start(self, pod: Pod, container: Container) -> ContainerAllocateResponse:
@@ -306,7 +305,7 @@ class DeviceManager:
         active: Collection[str] | None,
         runs: bool,
         reusable: dict[str, set[str]],
-        affinity: Affinity | None = None,
+        affinity: NumaNodes | None = None,
     ) -> None:
         cleaned = changed = False
         for resource, count in _limits(container):

@@ -12,8 +12,8 @@ from enum import Enum
 
 from regauge.base import Machine, Table
 from regauge.cluster.kubelet.checkpoints import WITHOUT_NUMA, DeviceCheckpoint, DeviceEntry, device_entry
-from regauge.cluster.kubelet.topology import Affinity, Hints, device_hints
 from regauge.pluginapi import HEALTHY, ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Mount, PluginDevice
+from regauge.scheduler import NumaHints, NumaNodes, device_hints
 
 
 class PluginState(Enum):
@@ -105,7 +105,7 @@ class Need:
     resource: str
     count: int
     reusable: Collection[str] = ()
-    affinity: Affinity | None = None
+    affinity: NumaNodes | None = None
 
 
 @dataclass(slots=True)
@@ -249,10 +249,10 @@ class DeviceTable:
         elsewhere = tuple(id_ for id_ in available if places[id_] and not places[id_] & need.affinity)
         return aligned, (*elsewhere, *(id_ for id_ in available if not places[id_]))
 
-    def _places(self, resource: str) -> dict[str, Affinity]:
+    def _places(self, resource: str) -> dict[str, NumaNodes]:
         return {id_: frozenset(device.numa_nodes) for id_, device in self.devices.get(resource, {}).items()}
 
-    def hints(self, need: Need, held: Collection[str], nodes: Collection[int]) -> Hints:
+    def hints(self, need: Need, held: Collection[str], nodes: Collection[int]) -> NumaHints:
         """From which NUMA nodes a resource can come, for a container or a whole pod that holds `held` of it already."""
         places = self._places(need.resource)
         if not any(places.values()):

@@ -25,7 +25,6 @@ from regauge.cluster.kubelet.pod_plan import PodEvent
 from regauge.cluster.kubelet.pod_resources import PodResourcesServer
 from regauge.cluster.kubelet.pod_status import rejected_status
 from regauge.cluster.kubelet.pod_worker import PodWorker
-from regauge.cluster.kubelet.topology import REFUSED_REASON
 from regauge.cluster.kubelet.work import Work
 from regauge.cluster.port import ClusterApi
 from regauge.cluster.runtimes import ContainerState, Runtime
@@ -33,6 +32,7 @@ from regauge.kube import WatchEvent
 from regauge.model import Object
 from regauge.model.core import Pod
 from regauge.pluginapi import PluginNet, Served, Services
+from regauge.scheduler import NOT_ALIGNED_REASON
 
 _TERMINAL = ("Succeeded", "Failed")
 
@@ -194,7 +194,7 @@ class Kubelet:
         try:
             await self.devices.admit(worker.pod, active, found_running)
         except NotAligned as refused:
-            await self._reject(worker, REFUSED_REASON, str(refused))
+            await self._reject(worker, NOT_ALIGNED_REASON, str(refused))
             return
         except AdmissionRefused as refused:
             message = f"Allocate failed due to {refused}, which is unexpected"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from regauge.cluster.kubelet.topology import Topology
 from regauge.model import Rules
+from regauge.scheduler import Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from tests.unit.cluster.kubelet.recorded import Recording
 from tests.unit.cluster.kubelet.world import ROOT, FakeDriver, FakePlugin, World, simulate
 
 from regauge.base import InputError
-from regauge.cluster.kubelet import Topology
 from regauge.pluginapi import ClaimRef, DevicePluginOptions, PluginDevice, PrepareResult, RpcError
+from regauge.scheduler import Topology
 
 DEVICE_FILE = f"{ROOT}/device-plugins/kubelet_internal_checkpoint"
 CLAIM_FILE = f"{ROOT}/dra_manager_state"

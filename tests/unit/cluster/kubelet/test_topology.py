@@ -12,8 +12,8 @@ from tests.support import oracle
 from tests.unit.cluster.kubelet.world import FakePlugin, World, simulate
 
 from regauge.base import InputError
-from regauge.cluster.kubelet.topology import Hint, Hints, Topology, device_hints
 from regauge.pluginapi import PluginDevice
+from regauge.scheduler import NumaHint, NumaHints, Topology, device_hints
 
 GPU, NIC = "topology.example.com/gpu", "topology.example.com/nic"
 TWO = (0, 1)
@@ -49,9 +49,9 @@ def _ours(question: dict[str, Any]) -> dict[str, Any]:
         closest=question["closest"],
         distances=distances,
     )
-    wishes: list[Hints] = []
+    wishes: list[NumaHints] = []
     for told in question["providers"][0].values():
-        wishes.append(None if told is None else [Hint(frozenset(one["nodes"]), one["preferred"]) for one in told])
+        wishes.append(None if told is None else [NumaHint(frozenset(one["nodes"]), one["preferred"]) for one in told])
     best, admit = topology.merge(wishes)
     return {
         "nodes": None if best.nodes is None else sorted(best.nodes),

@@ -14,7 +14,7 @@ from regauge.cluster.api import Api
 from regauge.cluster.bootstrap import new_api_server
 from regauge.cluster.clock import VirtualClock, run_virtual
 from regauge.cluster.control_plane import ControlPlane
-from regauge.cluster.kubelet import Kubelet, KubeletOptions, Timings, Topology
+from regauge.cluster.kubelet import Kubelet, KubeletOptions, Timings
 from regauge.cluster.runtimes.virtual import VirtualRuntime
 from regauge.features import rules
 from regauge.kube import WatchEvent
@@ -38,6 +38,7 @@ from regauge.pluginapi import (
     Services,
 )
 from regauge.pluginapi.memory import MemoryNet
+from regauge.scheduler import Topology
 
 NODE_NAME = "node-a"
 ROOT = "/var/lib/kubelet"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from regauge.cluster.api import Api
 from regauge.cluster.kubelet import decode_dra_checkpoint
 from regauge.features import rules
 from regauge.model import Object
-from regauge.model.kinds import CORE_EVENT, DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from regauge.model.kinds import CORE_EVENT, DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.rehearsal.nodes import NodeWorld
 from regauge.rehearsal.up import UpOptions, cluster_up
 
@@ -155,3 +156,34 @@ def test_a_command_is_run_only_when_that_was_asked_for(tmp_path: Path, allowed: 
     log = asyncio.run(main())
     assert mark.exists() is allowed
     assert log == (b"hello\n" if allowed else b"")
+
+
+@pytest.mark.row(189, how="unit")
+def test_the_kubelet_refuses_what_the_scheduler_let_pass(tmp_path: Path) -> None:
+    """Four accelerators are there, on two NUMA nodes: enough for the scheduler, too far apart for the policy."""
+    options = UpOptions(tmp_path / "s", rules("1.36", {}), topology_policy="single-numa-node")
+    resource = "accel.regauge.dev/accelerator"
+
+    async def main() -> list[Object]:
+        async with cluster_up(options) as (_started, world):
+            api = world.control.api.as_actor("test")
+            await until(lambda: api.get(NODE, "node-1")["status"]["allocatable"].get(resource) == "4", world)
+            found = []
+            for name, count in (("near", "2"), ("far", "4")):
+                one = pod(name)
+                one["spec"]["containers"][0]["resources"] = {"limits": {resource: count}}
+                api.create(POD, one, "default")
+                found.append(await until(partial(_settled, api, name), world))
+                api.delete(POD, name, "default", grace_period_s=0)
+            return found
+
+    near, far = asyncio.run(main())
+    assert near["status"]["phase"] == "Running"
+    assert (far["spec"]["nodeName"], far["status"]["phase"]) == ("node-1", "Failed")
+    assert far["status"]["reason"] == "TopologyAffinityError"
+    assert far["status"]["message"] == "Pod was rejected: Resources cannot be allocated with Topology locality"
+
+
+def _settled(api: Api, name: str) -> Object | None:
+    found = api.get(POD, name, "default")
+    return found if (found.get("status") or {}).get("phase") in ("Running", "Failed") else None

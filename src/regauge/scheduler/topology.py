@@ -1,6 +1,6 @@
-"""The topology manager: from where each resource of a container (or pod) can come, which NUMA nodes serve all of them. Pure.
+"""The kubelet's topology manager: which NUMA nodes can serve all resources of a container, or of a pod. Pure.
 
-Device plugins are the only ones that give hints here: the managers for CPUs and memory are not modelled (a pod that a real
+The kubelet asks it; the scheduler does not. Device plugins are the only ones that give hints here: the managers for CPUs and memory are not modelled (a pod that a real
 node would refuse for them is admitted), and DRA gives none up to 1.37. Source: pkg/kubelet/cm/topologymanager of 1.36.
 """
 
@@ -13,27 +13,27 @@ from itertools import combinations, product
 from regauge.base import InputError, Where
 
 NONE, BEST_EFFORT, RESTRICTED, SINGLE_NODE = "none", "best-effort", "restricted", "single-numa-node"
-POLICIES = (NONE, BEST_EFFORT, RESTRICTED, SINGLE_NODE)
-CONTAINER, POD = "container", "pod"
-SCOPES = (CONTAINER, POD)
+TOPOLOGY_POLICIES = (NONE, BEST_EFFORT, RESTRICTED, SINGLE_NODE)
+PER_CONTAINER, PER_POD = "container", "pod"
+TOPOLOGY_SCOPES = (PER_CONTAINER, PER_POD)
 MOST_NODES = 8
-REFUSED_REASON = "TopologyAffinityError"
-REFUSED = "Resources cannot be allocated with Topology locality"
+NOT_ALIGNED_REASON = "TopologyAffinityError"
+NOT_ALIGNED = "Resources cannot be allocated with Topology locality"
 
-Affinity = frozenset[int]
+NumaNodes = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
+class NumaHint:
     """NUMA nodes that can serve a request together, None for any. `preferred`: no fewer nodes could."""
 
-    nodes: Affinity | None
+    nodes: NumaNodes | None
     preferred: bool
 
 
-ANYWHERE = Hint(None, True)
-NOWHERE = Hint(None, False)
-Hints = Sequence[Hint] | None
+ANYWHERE = NumaHint(None, True)
+NOWHERE = NumaHint(None, False)
+NumaHints = Sequence[NumaHint] | None
 """What one resource wishes: None is no wish at all, an empty list is that no nodes can serve it."""
 
 
@@ -45,13 +45,13 @@ class Topology:
     """
 
     policy: str = NONE
-    scope: str = CONTAINER
+    scope: str = PER_CONTAINER
     nodes: tuple[int, ...] = (0,)
     closest: bool = False
     distances: Mapping[int, Mapping[int, int]] | None = None
 
     def __post_init__(self) -> None:
-        for given, known, field in ((self.policy, POLICIES, "policy"), (self.scope, SCOPES, "scope")):
+        for given, known, field in ((self.policy, TOPOLOGY_POLICIES, "policy"), (self.scope, TOPOLOGY_SCOPES, "scope")):
             if given not in known:
                 fix = f"use one of: {', '.join(known)}"
                 raise InputError(f"unknown {field}: {given!r}", where=Where(field=f"topology.{field}"), fix=fix)
@@ -66,27 +66,32 @@ class Topology:
     def aligns(self) -> bool:
         return self.policy != NONE
 
-    def merge(self, wishes: Iterable[Hints]) -> tuple[Hint, bool]:
+    @property
+    def per_pod(self) -> bool:
+        """Whether all containers of a pod come from the same nodes."""
+        return self.scope == PER_POD
+
+    def merge(self, wishes: Iterable[NumaHints]) -> tuple[NumaHint, bool]:
         """The best nodes for all resources together, and whether the pod may run with them."""
         hints = [_told(wish) for wish in wishes] or [[ANYWHERE]]
         if self.policy == SINGLE_NODE:
             hints = [[hint for hint in told if _is_single(hint)] for told in hints]
         best = self._best(hints)
         if self.policy == SINGLE_NODE and best.nodes == frozenset(self.nodes):
-            best = Hint(None, best.preferred)
+            best = NumaHint(None, best.preferred)
         return best, self.policy == BEST_EFFORT or best.preferred
 
-    def _best(self, hints: list[list[Hint]]) -> Hint:
+    def _best(self, hints: list[list[NumaHint]]) -> NumaHint:
         everywhere = frozenset(self.nodes)
         most = max((min(len(hint.nodes) for hint in told if hint.nodes) for told in hints if _narrow(told)), default=0)
-        best: Hint | None = None
+        best: NumaHint | None = None
         for chosen in product(*hints):
             candidate = _merged(everywhere, chosen)
             if candidate.nodes:
                 best = candidate if best is None else self._better(best, candidate, most)
-        return best or Hint(everywhere, False)
+        return best or NumaHint(everywhere, False)
 
-    def _better(self, current: Hint, candidate: Hint, most: int) -> Hint:
+    def _better(self, current: NumaHint, candidate: NumaHint, most: int) -> NumaHint:
         """Which of two is better. `most`: the fewest nodes that the most demanding resource needs; where nothing is
         preferred, an affinity of that many nodes is wanted, or else as close below it as possible."""
         if current.preferred != candidate.preferred:
@@ -102,7 +107,7 @@ class Topology:
             return candidate
         return current if new < have else self._fitter(current, candidate)
 
-    def _fitter(self, current: Hint, candidate: Hint) -> Hint:
+    def _fitter(self, current: NumaHint, candidate: NumaHint) -> NumaHint:
         """The narrower one, or the one whose nodes are closer together; of two alike the one with the lower numbers."""
         one, other = current.nodes or frozenset(), candidate.nodes or frozenset()
         if one == other:
@@ -113,38 +118,38 @@ class Topology:
                 return current if near < far else candidate
         return current if _rank(one) < _rank(other) else candidate
 
-    def _distance(self, nodes: Affinity) -> float:
+    def _distance(self, nodes: NumaNodes) -> float:
         distances = self.distances or {}
         return sum(distances[one][other] for one in nodes for other in nodes) / len(nodes) ** 2
 
 
-def _told(wish: Hints) -> list[Hint]:
+def _told(wish: NumaHints) -> list[NumaHint]:
     if wish is None:
         return [ANYWHERE]
     return list(wish) or [NOWHERE]
 
 
-def _is_single(hint: Hint) -> bool:
+def _is_single(hint: NumaHint) -> bool:
     return hint.preferred and (hint.nodes is None or len(hint.nodes) == 1)
 
 
-def _narrow(told: Iterable[Hint]) -> bool:
+def _narrow(told: Iterable[NumaHint]) -> bool:
     return any(hint.nodes for hint in told)
 
 
-def _rank(nodes: Affinity) -> tuple[int, int]:
+def _rank(nodes: NumaNodes) -> tuple[int, int]:
     """Narrow first, then by the numbers as bits of one number."""
     return len(nodes), sum(1 << node for node in nodes)
 
 
-def _merged(everywhere: Affinity, chosen: Sequence[Hint]) -> Hint:
+def _merged(everywhere: NumaNodes, chosen: Sequence[NumaHint]) -> NumaHint:
     """One hint per resource become one: their common nodes, preferred when all are and wish for the same."""
     wished = [hint.nodes for hint in chosen if hint.nodes is not None]
     alike = all(nodes == wished[0] for nodes in wished)
-    return Hint(everywhere.intersection(*wished), alike and all(hint.preferred for hint in chosen))
+    return NumaHint(everywhere.intersection(*wished), alike and all(hint.preferred for hint in chosen))
 
 
-def subsets(nodes: Iterable[int]) -> Iterator[Affinity]:
+def subsets(nodes: Iterable[int]) -> Iterator[NumaNodes]:
     """All non-empty sets of NUMA nodes, the narrow ones first."""
     listed = sorted(nodes)
     for size in range(1, len(listed) + 1):
@@ -152,15 +157,15 @@ def subsets(nodes: Iterable[int]) -> Iterator[Affinity]:
 
 
 def device_hints(
-    places: Mapping[str, Affinity], free: Iterable[str], reusable: Iterable[str], count: int, known: Iterable[int]
-) -> list[Hint]:
+    places: Mapping[str, NumaNodes], free: Iterable[str], reusable: Iterable[str], count: int, known: Iterable[int]
+) -> list[NumaHint]:
     """The hints for `count` devices of one resource. `places`: the NUMA nodes of every device, none for a device that has
     no place; `free` can be given, `reusable` have to be taken first; `known` are the machine's nodes.
     """
     machine = frozenset(known)
     bearing = frozenset().union(*places.values()) & machine or machine
     least = len(bearing)
-    able: list[Affinity] = []
+    able: list[NumaNodes] = []
     kept = [id_ for id_ in reusable if places.get(id_)]
     ready = list(free)
     for nodes in subsets(bearing):
@@ -170,4 +175,4 @@ def device_hints(
             continue
         if len(kept) + sum(1 for id_ in ready if places.get(id_, frozenset()) & nodes) >= count:
             able.append(nodes)
-    return [Hint(nodes, len(nodes) == least) for nodes in able]
+    return [NumaHint(nodes, len(nodes) == least) for nodes in able]
