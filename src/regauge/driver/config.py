@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from regauge.base import InputError, Where
 from regauge.cdi import ContainerEdits, Spec, split_kind
 from regauge.cdi import Device as CdiDevice
 from regauge.cdi import problems as cdi_problems
-from regauge.driver.description import API_VERSION, KIND, Description, Stack, TaintPolicy
+from regauge.driver.description import API_VERSION, KIND, Description, Device, NetworkPool, Stack, TaintPolicy
 from regauge.driver.fields import Fields
-from regauge.driver.names import driver_name_problem, resource_name_problem
+from regauge.driver.names import driver_name_problem, pool_name_problem, resource_name_problem
 from regauge.driver.parts import read_device, refuse
 from regauge.model import Document, read_documents
 
@@ -23,6 +25,7 @@ _TOP = (
     "devicePlugin",
     "healthTaint",
     "deviceMetadata",
+    "networkPool",
     "discover",
     "rules",
     "devices",
@@ -61,7 +64,7 @@ def _description(document: Document) -> Description:
     kind = top.text("cdiKind", resource or f"{driver}/device")
     refuse(top, "cdiKind", _kind_problem(kind))
     plugin = top.mapping("devicePlugin")
-    plugin.only("answer", "preStart")
+    plugin.only("answer", "preStart", "preferred")
     answer = plugin.choice("answer", ("cdi", "classic", "both"), "cdi")
     devices = tuple(read_device(fields) for fields in top.mappings("devices"))
     if not devices and "discover" not in top.value and "rules" not in top.value:
@@ -77,8 +80,10 @@ def _description(document: Document) -> Description:
         answer_cdi=answer != "classic",
         answer_classic=answer != "cdi",
         pre_start=plugin.flag("preStart", False),
+        spread=plugin.choice("preferred", ("packed", "spread"), "packed") == "spread",
         health_taint=_taint(top.mapping("healthTaint")),
         metadata=top.flag("deviceMetadata", False),
+        network=_network(top, devices),
         discover=top.mapping("discover"),
         rules=tuple(top.mappings("rules")),
     )
@@ -95,6 +100,20 @@ def _taint(fields: Fields) -> TaintPolicy:
             raise fields.wrong(name, f"{value} is out of range", f"seconds, from 0 to {_TAINT_LIMIT_S}")
         seconds.append(float(value))
     return TaintPolicy("" if effect == "none" else effect, *seconds)
+
+
+def _network(top: Fields, devices: Sequence[Device]) -> NetworkPool | None:
+    if "networkPool" not in top.value:
+        return None
+    fields = top.mapping("networkPool")
+    fields.only("name", "nodeLabels", "publishedBy")
+    name = fields.text("name")
+    refuse(fields, "name", pool_name_problem(name))
+    labels = fields.mapping("nodeLabels")
+    given = tuple((key, labels.text(key)) for key in labels.value)
+    if any(device.stack is Stack.DEVICE_PLUGIN for device in devices):
+        raise top.wrong("networkPool", "a device plugin serves the devices of its own node only", "say stack: dra")
+    return NetworkPool(name, given, fields.text("publishedBy"))
 
 
 def _kind_problem(kind: str) -> str | None:

@@ -68,6 +68,7 @@ class Device:
     holds them. `cdi_names` are qualified names in specs that somebody else wrote; they are given beside `edits`.
     `binding_conditions` are what must hold, as the claim's status says, before a Pod is bound, `binding_failures` what ends
     the wait for them; `binds_to_node` keeps the Pod to this node meanwhile.
+    `link_group` is equal for devices with fast links between them.
     `part_of` names the described device of which this is a piece or a replica: who holds one of them holds that device.
     `health_file` is a file in which something else says that the device is broken: missing or empty is healthy, anything
     else is the reason why not.
@@ -80,6 +81,7 @@ class Device:
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
     numa_node: int | None = None
+    link_group: str = ""
     shared: bool = False
     health_file: str = ""
     policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -118,6 +120,16 @@ class TaintPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkPool:
+    """A pool of devices that several nodes reach over a network: its name, the labels that a node has that reaches it (none:
+    all nodes), and the node whose driver publishes it."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    published_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """How what a kind finds becomes a device: `match` has patterns by fact, `fields` the rest as the file says it. One that
     is `constant` inserts no facts."""
@@ -136,7 +148,7 @@ class Description:
     """What one driver process serves. `resource` is the extended resource of the device plugin stack, `driver` the DRA
     driver's name, `cdi_kind` the vendor/class of all its CDI devices, `metadata` whether containers get a file that tells
     what their devices are. `discover` and `rules` are for the kind: as the file says them, and as `settings` and `chosen`
-    once the kind has read them."""
+    once the kind has read them. A `network` pool takes the place of the node's own."""
 
     driver: str
     resource: str
@@ -146,8 +158,10 @@ class Description:
     answer_cdi: bool = True
     answer_classic: bool = False
     pre_start: bool = False
+    spread: bool = False
     health_taint: TaintPolicy = TaintPolicy()
     metadata: bool = False
+    network: NetworkPool | None = None
     discover: Fields = field(default=_NO_FIELDS, compare=False)
     rules: tuple[Fields, ...] = field(default=(), compare=False)
     settings: object = None

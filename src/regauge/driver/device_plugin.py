@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from regauge.driver.description import Description, Device, Stack
 from regauge.driver.fleet import Fleet
 from regauge.driver.notices import Notice, Tell
+from regauge.driver.preferring import Place, preferred
 from regauge.driver.signals import Signal
 from regauge.pluginapi import (
     HEALTHY,
@@ -81,8 +82,8 @@ class Plugin:
     async def get_preferred_allocation(
         self, requests: Sequence[PreferredAllocationRequest]
     ) -> tuple[tuple[str, ...], ...]:
-        numa_nodes = {device.name: device.numa_node for device in self._fleet.of(Stack.DEVICE_PLUGIN)}
-        return tuple(preferred(request, numa_nodes) for request in requests)
+        places = {device.name: Place.of(device) for device in self._fleet.of(Stack.DEVICE_PLUGIN)}
+        return tuple(preferred(request, places, self._fleet.description.spread) for request in requests)
 
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[ContainerAllocateResponse, ...]:
         description = self._fleet.description
@@ -126,37 +127,3 @@ def allocation(devices: Sequence[Device], description: Description) -> Container
     return ContainerAllocateResponse(
         envs=envs, mounts=tuple(mounts.values()), devices=tuple(nodes.values()), cdi_devices=names
     )
-
-
-def preferred(request: PreferredAllocationRequest, numa_nodes: Mapping[str, int | None]) -> tuple[str, ...]:
-    """The devices to take: those that must be, then from as few NUMA nodes as possible, in the order of the list.
-
-    The node of the required ones comes first, then the one where the rest fits most tightly, else the fullest.
-    """
-    chosen = list(dict.fromkeys(request.must_include_ids))
-    order = {name: place for place, name in enumerate(numa_nodes)}
-    left = sorted(
-        (id_ for id_ in dict.fromkeys(request.available_ids) if id_ not in chosen),
-        key=lambda id_: (order.get(id_, len(order)), id_),
-    )
-    groups: dict[int | None, list[str]] = {}
-    for id_ in left:
-        groups.setdefault(numa_nodes.get(id_), []).append(id_)
-    near = {numa_nodes.get(id_) for id_ in chosen}
-    while groups and len(chosen) < request.allocation_size:
-        need = request.allocation_size - len(chosen)
-        node = _next_node(groups, near, need)
-        chosen.extend(groups.pop(node)[:need])
-        near.add(node)
-    return tuple(chosen)
-
-
-def _next_node(groups: Mapping[int | None, Sequence[str]], near: set[int | None], need: int) -> int | None:
-    """A node already used before any other; among equals the smallest that fits, else the largest."""
-
-    def rank(node: int | None) -> tuple[bool, bool, int]:
-        size = len(groups[node])
-        fits = size >= need
-        return (node is None or node not in near, not fits, size if fits else -size)
-
-    return min(groups, key=rank)

@@ -34,6 +34,9 @@ from regauge.pluginapi import ClaimRef, DeviceHealth, Health, PrepareResult
 
 HEALTH_TIMEOUT_S = 30
 HEALTH_RESEND_S = 10.0
+TOGETHER = (
+    100  # calls carried out with one write of the checkpoint; more of them take turns, so that none waits for all
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +95,7 @@ class Claims:
         return mine.results
 
     async def _prepare_asked(self) -> None:
-        together, self._asked = self._asked, []
+        together, self._asked = self._asked[:TOGETHER], self._asked[TOGETHER:]
         try:
             results = await self._prepare_all({ref.uid: ref for asked in together for ref in asked.claims})
         except BaseException:
@@ -102,16 +105,26 @@ class Claims:
             asked.results = {ref.uid: results[ref.uid] for ref in asked.claims}
 
     async def _prepare_all(self, refs: Mapping[str, ClaimRef]) -> dict[str, PrepareResult]:
-        read = await asyncio.gather(*(self._read(ref) for ref in refs.values()))
-        results: dict[str, PrepareResult] = {}
+        results = {uid: answer(known) for uid in refs if (known := self._ready(uid)) is not None}
+        if len(results) == len(refs):
+            return results
+        asked = [ref for ref in refs.values() if ref.uid not in results]
+        read = await asyncio.gather(*(self._read(ref) for ref in asked))
         begun: dict[str, PreparedClaim] = {}
-        for ref, found in zip(refs.values(), read, strict=True):
+        for ref, found in zip(asked, read, strict=True):
             started = await self._decide(ref, found, tuple(begun.values()))
             if isinstance(started, PrepareResult):
                 results[ref.uid] = started
             else:
                 begun[ref.uid] = started
         return results | await self._carry_out(tuple(begun.values()))
+
+    def _ready(self, uid: str) -> PreparedClaim | None:
+        """A claim that is prepared, with all that containers need of it still there."""
+        known = self.prepared.get(uid)
+        if known is None or known.state is not ClaimState.COMPLETED or not known.name or not self._specs.has_claim(uid):
+            return None
+        return known if not known.metadata or self._metadata.is_whole(known) else None
 
     async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         async with self._turns.mine():
@@ -154,8 +167,6 @@ class Claims:
         """An answer, or the claim as it is to be prepared now."""
         known = self.prepared.get(ref.uid)
         if known is not None and found is None:
-            if self._specs.has_claim(ref.uid) and (not known.metadata or self._metadata.is_whole(known)):
-                return answer(known)
             return msgspec.structs.replace(known, state=ClaimState.STARTED)
         if isinstance(found, Refusal) or found is None:
             return PrepareResult(error=found.text if found else f"claim {ref.uid} was unprepared meanwhile")

@@ -17,9 +17,10 @@ _HEALTHY = Condition()
 class Fleet:
     """One loop reads and writes it, so every step sees it whole. `changed` tells those who advertise."""
 
-    def __init__(self, description: Description, pool: str) -> None:
+    def __init__(self, description: Description, node: str) -> None:
         self.description = description
-        self.pool = pool
+        self.node = node
+        self.pool = description.network.name if description.network else node
         self.owners: dict[str, Stack] = {}
         self.leaving: dict[str, Stack] = {}
         self.retired: frozenset[str] = frozenset()

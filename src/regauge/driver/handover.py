@@ -45,7 +45,13 @@ class Handover:
         self._told: dict[str, str] = {}
         self._ready = ready
         self._turns = turns
+        self._settled = False
         self.described = Signal()
+
+    def released(self) -> None:
+        """Somebody gave devices back. Without a device that waits for that there is nothing to do."""
+        if not self._settled:
+            self.described.set()
 
     async def begin(self) -> None:
         """Owners at the start: as recorded, and for devices seen the first time as described unless a pod holds them. For
@@ -66,7 +72,7 @@ class Handover:
     async def run(self, withdrawn: Callable[[Stack, str], Awaitable[None]]) -> None:
         """Hand over what is described otherwise, at the start and whenever the description changes. Runs on."""
         while True:
-            seen = self.described.version
+            seen, self._settled = self.described.version, False
             try:
                 async with self._turns.mine():
                     waiting = await self._add_new()
@@ -78,6 +84,7 @@ class Handover:
             if waiting or self._moving():
                 await wait_at_most(self.described, seen, self._clock, RETRY_S)
             else:
+                self._settled = True
                 await self.described.wait(seen)
 
     def _moving(self) -> dict[str, Stack]:

@@ -10,6 +10,7 @@ _QUALIFIED = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 DRIVER_LIMIT = 63
+POOL_LIMIT = 253
 ATTRIBUTE_DOMAIN_LIMIT = 63
 ATTRIBUTE_NAME_LIMIT = 32
 
@@ -24,6 +25,12 @@ def driver_name_problem(name: str) -> str | None:
     if len(name) <= DRIVER_LIMIT and _SUBDOMAIN.fullmatch(name):
         return None
     return f"a driver name is a DNS name in small letters of at most {DRIVER_LIMIT}, such as gpu.example.com"
+
+
+def pool_name_problem(name: str) -> str | None:
+    if len(name) <= POOL_LIMIT and all(_SUBDOMAIN.fullmatch(part) for part in name.split("/")):
+        return None
+    return f"a pool is called by DNS names with '/' between them, of at most {POOL_LIMIT} letters"
 
 
 def resource_name_problem(name: str) -> str | None:

@@ -87,13 +87,13 @@ class Neighbours:
         allocatable = await self._allocatable()
         found = in_plugins(devices, description.resource, allocatable)
         slices = await self._slices()
-        found |= in_slices(devices, description.driver, self._fleet.pool, slices)
+        found |= in_slices(devices, description.driver, self._fleet.node, slices)
         search = await self._search()
         if search is not None:
             others: dict[str, list[Object]] = {}
             for slice_ in slices:
                 spec = slice_.get("spec", {})
-                if spec.get("driver") != description.driver and spec.get("nodeName") == self._fleet.pool:
+                if spec.get("driver") != description.driver and spec.get("nodeName") == self._fleet.node:
                     others.setdefault(spec["driver"], []).extend(spec.get("devices") or [])
             offered = {one.resource_name for one in allocatable if one.device_ids} - {description.resource}
             mine = (description.driver, description.resource)
@@ -145,7 +145,7 @@ class Neighbours:
         if self._kube is None:
             return ()
         try:
-            selector = f"spec.nodeName={self._fleet.pool}"
+            selector = f"spec.nodeName={self._fleet.node}"
             return (await self._kube.list(RESOURCE_SLICE, field_selector=selector)).items
         except RegaugeError as error:
             self._cannot_see("the slices of other drivers", str(error))
@@ -171,4 +171,4 @@ class Neighbours:
         if self._unseen.get(what) != why:
             self._unseen[what] = why
             text = f"{what} cannot be seen, so whether they overlap with these is unknown: {why}"
-            self._tell(Notice("unseen", text, "warning", self._fleet.pool))
+            self._tell(Notice("unseen", text, "warning", self._fleet.node))

@@ -139,7 +139,10 @@ class Driver:
         self.publisher = self._make_publisher()
 
     def _make_publisher(self) -> ApiPublisher | FilePublisher | None:
-        pool = Pool(self._described.driver, self._options.node_name)
+        network = self._described.network
+        if network is not None and network.published_by != self._options.node_name:
+            return None
+        pool = Pool(self._described.driver, self._options.node_name, network=network)
         if self._kube is not None:
             return ApiPublisher(self.fleet, pool, self._kube, self._clock, self._tell, self._meter)
         if self._options.slices_file is not None:
@@ -368,7 +371,8 @@ class Driver:
             seen = await self.claims.released.wait(seen)
             if self.fleet.retired:
                 self._take(self._described, self._found)
-            self._handover.described.set()
+                self._handover.described.set()
+            self._handover.released()
 
     async def _withdrawn(self, stack: Stack, name: str) -> None:
         """Wait until nobody new can be given the device through the stack."""
@@ -430,7 +434,7 @@ def _in_words() -> Iterator[None]:
 
 def _check_same(old: Description, new: Description, file: str) -> None:
     """Names under which the kubelet and the API server know the driver do not change while it runs."""
-    for name in ("driver", "resource", "cdi_kind", "device_kind"):
+    for name in ("driver", "resource", "cdi_kind", "device_kind", "network"):
         if getattr(old, name) != getattr(new, name):
             raise InputError(
                 f"{name} changed from {getattr(old, name)!r} to {getattr(new, name)!r}",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from regauge.base import Clock, Files, InputError, RegaugeError, TransientError, Where, pretty_json
 from regauge.driver.description import Device, Stack
 from regauge.driver.fleet import Fleet
 from regauge.driver.meter import Meter, timed
 from regauge.driver.notices import Notice, Tell
+from regauge.driver.server import Server
 from regauge.driver.signals import Signal, wait_at_most
 from regauge.driver.slices import Memory, Pool, Writes, content, dropped, writes
 from regauge.kube import AlreadyExists, Conflict, Gone, KubeClient, NotFound
@@ -23,6 +25,7 @@ from regauge.model.kinds import NODE, RESOURCE_SLICE
 RETRY_FIRST_S = 0.5
 RETRY_LAST_S = 30.0
 LOOK_AGAIN_S = 600.0
+COUNTERS_BESIDE = "allocator-counters-by-slice"  # counters count for the devices of their own slice only
 
 # The gate behind each field that an API server may drop, for the message.
 _GATES = {
@@ -49,6 +52,7 @@ class ApiPublisher:
         self._kube = kube
         self._clock = clock
         self._tell = tell
+        self._server = Server(kube, tell)
         self._touched = Signal()
         self.generation = 0
         self._sent: dict[str, tuple[str, Object]] = {}
@@ -90,8 +94,9 @@ class ApiPublisher:
         devices = self._fleet.of(Stack.DRA)
         if not self._pool.node_uid:
             node = await self._node()
-            self._pool = Pool(self._pool.driver, self._pool.node_name, node["metadata"]["uid"])
-        plan = writes(self._pool, devices, await self._actual(), Memory(self.generation, self._sent))
+            self._pool = replace(self._pool, node_uid=node["metadata"]["uid"])
+        beside = COUNTERS_BESIDE in (await self._server.rules()).quirks
+        plan = writes(self._pool, devices, await self._actual(), Memory(self.generation, self._sent), beside)
         self.generation = max(self.generation, plan.generation)
         for slice_ in plan.creates:
             self._remember(slice_, await self._kube.create(RESOURCE_SLICE, slice_))
@@ -110,13 +115,8 @@ class ApiPublisher:
             ) from None
 
     async def _actual(self) -> Sequence[Object]:
-        found = await self._kube.list(RESOURCE_SLICE, field_selector=self._selector)
-        mine = (self._pool.driver, self._pool.node_name)
-        return [one for one in found.items if (one["spec"].get("driver"), one["spec"].get("nodeName")) == mine]
-
-    @property
-    def _selector(self) -> str:
-        return f"spec.driver={self._pool.driver},spec.nodeName={self._pool.node_name}"
+        found = await self._kube.list(RESOURCE_SLICE, field_selector=self._pool.field_selector)
+        return [one for one in found.items if self._pool.has(one)]
 
     def _report(self, plan: Writes, devices: Sequence[Device]) -> None:
         self.published = frozenset(device.name for device in devices)
@@ -143,10 +143,12 @@ class ApiPublisher:
         pause_s = RETRY_FIRST_S
         while True:
             try:
-                start = (await self._kube.list(RESOURCE_SLICE, field_selector=self._selector)).resource_version
+                start = (
+                    await self._kube.list(RESOURCE_SLICE, field_selector=self._pool.field_selector)
+                ).resource_version
                 self._touched.set()
                 async for event in self._kube.watch(
-                    RESOURCE_SLICE, resource_version=start, field_selector=self._selector
+                    RESOURCE_SLICE, resource_version=start, field_selector=self._pool.field_selector
                 ):
                     pause_s = RETRY_FIRST_S
                     generation = event.object.get("spec", {}).get("pool", {}).get("generation", 0)
@@ -214,8 +216,7 @@ class FilePublisher:
             raise InputError(
                 "it holds other things than ResourceSlices", where=Where(file=self._path), fix="give another file"
             )
-        mine = (self._pool.driver, self._pool.node_name)
-        if any((one["spec"].get("driver"), one["spec"].get("nodeName")) != mine for one in found):
+        if not all(self._pool.has(one) for one in found):
             raise InputError(
                 "it holds slices of another driver or node", where=Where(file=self._path), fix="give another file"
             )

@@ -7,16 +7,18 @@ change of anything gives all slices the next generation, and no change writes no
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regauge.driver.description import Device
+from regauge.base import InputError
+from regauge.driver.description import Device, NetworkPool
 from regauge.model import Object
 from regauge.model.kinds import RESOURCE_SLICE
 from regauge.model.resource import MAX_DEVICES_PER_SLICE, MAX_DEVICES_PER_SLICE_ADVANCED
 
 MAX_COUNTER_SETS_PER_SLICE = 8
+COMBINED_LIMITS = (128, 32, 1024)  # of 1.34: devices, counters of all sets, counters that all devices draw
 
 UUID_ATTRIBUTE = "uuid"
 PCI_ATTRIBUTE = "resource.kubernetes.io/pciBusID"
@@ -27,19 +29,46 @@ _NAME_LIMIT = 253
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Whose slices: the driver, and the node with its uid (without one the slices have no owner)."""
+    """Whose slices: the driver, and the node with its uid (without one the slices have no owner). A pool that several nodes
+    reach has a `name` of its own, and says which nodes: those with all these `labels`, without any all nodes."""
 
     driver: str
     node_name: str
     node_uid: str = ""
+    network: NetworkPool | None = None
 
     @property
     def name(self) -> str:
-        return self.node_name
+        return self.network.name if self.network else self.node_name
+
+    @property
+    def reach(self) -> Object:
+        """The nodes, as a slice says them."""
+        if self.network is None:
+            return {"nodeName": self.node_name}
+        if not self.network.labels:
+            return {"allNodes": True}
+        wanted = [{"key": key, "operator": "In", "values": [value]} for key, value in self.network.labels]
+        return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": wanted}]}}
+
+    @property
+    def field_selector(self) -> str:
+        """What the API server may leave out that is not of this pool."""
+        nodes = "" if self.network else f",spec.nodeName={self.node_name}"
+        return f"spec.driver={self.driver}{nodes}"
+
+    def has(self, slice_: Object) -> bool:
+        """Whether a slice is of this pool."""
+        spec = slice_.get("spec", {})
+        if spec.get("driver") != self.driver:
+            return False
+        if self.network:
+            return bool(spec.get("pool", {}).get("name") == self.name)
+        return bool(spec.get("nodeName") == self.node_name)
 
     def slice_name(self, index: int) -> str:
         """Sorted by name they keep the order of the devices, which is the order in which they are allocated."""
-        return f"{index:05x}-{self.driver}-{self.node_name}"[:_NAME_LIMIT].rstrip("-.")
+        return f"{index:05x}-{self.driver}-{self.name.replace('/', '.')}"[:_NAME_LIMIT].rstrip("-.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +169,76 @@ def content(spec: Object) -> Object:
     return {name: spec[name] for name in ("devices", "sharedCounters") if spec.get(name)}
 
 
-def writes(pool: Pool, devices: Iterable[Device], actual: Sequence[Object], memory: Memory = Memory()) -> Writes:
-    """What to write so that the pool has exactly these devices. `actual` are all slices of this driver and node.
+def contents(devices: Iterable[Device], counters_beside: bool) -> tuple[Object, ...]:
+    """What the slices of a pool hold. `counters_beside`: the counters stand in the slice of the devices that draw from them,
+    as Kubernetes 1.34 wants it. Raises `InputError` when such devices are too many for one slice."""
+    devices = tuple(devices)
+    alone = [device for device in devices if not (counters_beside and device.draws)]
+    drawing = combined(device for device in devices if device.draws) if counters_beside else counter_slices(devices)
+    listed = split([device_document(device) for device in alone]) if alone or not drawing else ()
+    return (*({"devices": list(part)} if part else {} for part in listed), *drawing)
+
+
+def combined(devices: Iterable[Device]) -> tuple[Object, ...]:
+    """Devices in slices with all counter sets from which they draw; those that share a set share a slice."""
+    slices: list[Object] = []
+    room = (0, 0, 0)
+    for sets, members in _sharing(devices):
+        documents = [device_document(device) for device in members]
+        drawn = sum(len(draw.counters) for device in members for draw in device.draws)
+        need = (len(members), sum(len(one["counters"]) for one in sets), drawn)
+        for what, size, limit in zip(("devices", "counters", "counters drawn"), need, COMBINED_LIMITS, strict=True):
+            if size > limit:
+                raise InputError(
+                    f"{size} {what} belong together by the counters of {sets[0]['name']},"
+                    f" and this API server takes {limit} in a slice",
+                    fix="offer fewer pieces, or use Kubernetes 1.35",
+                )
+        if slices and all(have + size <= limit for have, size, limit in zip(room, need, COMBINED_LIMITS, strict=True)):
+            slices[-1]["sharedCounters"] += sets
+            slices[-1]["devices"] += documents
+            room = (room[0] + need[0], room[1] + need[1], room[2] + need[2])
+        else:
+            slices.append({"sharedCounters": sets, "devices": documents})
+            room = need
+    return tuple(slices)
+
+
+def _sharing(devices: Iterable[Device]) -> Iterator[tuple[list[Object], list[Device]]]:
+    """Devices that draw from the same counter sets, directly or by way of others, with those sets."""
+    groups: list[tuple[dict[str, Object], list[Device]]] = []
+    for device in devices:
+        sets = {
+            draw.set.name: {"name": draw.set.name, "counters": _counters(draw.set.counters)} for draw in device.draws
+        }
+        touched = [group for group in groups if group[0].keys() & sets.keys()]
+        if not touched:
+            groups.append((sets, [device]))
+            continue
+        first, *rest = touched
+        for group in rest:
+            first[0].update(group[0])
+            first[1].extend(group[1])
+            groups.remove(group)
+        first[0].update(sets)
+        first[1].append(device)
+    return ((list(sets.values()), members) for sets, members in groups)
+
+
+def writes(
+    pool: Pool,
+    devices: Iterable[Device],
+    actual: Sequence[Object],
+    memory: Memory = Memory(),
+    counters_beside: bool = False,
+) -> Writes:
+    """What to write so that the pool has exactly these devices. `actual` are all slices of this pool; for `counters_beside`
+    and what it raises see `contents`.
 
     Slices that somebody deleted come back with a newer generation than this process ever wrote.
     """
-    devices = tuple(devices)
-    listed = split([device_document(device) for device in devices])
-    contents = (*({"devices": list(part)} if part else {} for part in listed), *counter_slices(devices))
-    wanted = {pool.slice_name(index): one for index, one in enumerate(contents)}
+    listed = contents(devices, counters_beside)
+    wanted = {pool.slice_name(index): one for index, one in enumerate(listed)}
     there = {slice_["metadata"]["name"]: slice_ for slice_ in actual}
     generations = {_generation(slice_) for slice_ in actual}
     newest = max(generations, default=0)
@@ -178,7 +268,7 @@ def _desired(pool: Pool, name: str, held: Object, generation: int, count: int) -
         metadata["ownerReferences"] = [owner]
     spec: Object = {
         "driver": pool.driver,
-        "nodeName": pool.node_name,
+        **pool.reach,
         "pool": {"name": pool.name, "generation": generation, "resourceSliceCount": count},
     }
     spec |= held

@@ -11,6 +11,7 @@ from tests.unit.driver.fakes import CDI, CONFIG, DRIVER, FOUR, KUBELET, Node, de
 
 from regauge.base import InputError
 from regauge.driver import Driver, Options
+from regauge.driver.process import check
 from regauge.kube import ServerUnavailable
 from regauge.model.kinds import NODE, RESOURCE_SLICE
 from regauge.pluginapi import ClaimRef, Health
@@ -318,3 +319,28 @@ def test_a_directory_that_cannot_be_written_is_said() -> None:
             await node.start(Forbidding)
 
     run(scenario)
+
+
+NETWORK = """networkPool: {name: fabric-a, nodeLabels: {fabric: a}, publishedBy: PUBLISHER}
+"""
+
+
+@pytest.mark.parametrize(("publisher", "slices"), [("n1", 1), ("n2", 0)])
+def test_a_pool_of_several_nodes_is_published_by_one_and_prepared_by_all(publisher: str, slices: int) -> None:
+    async def scenario(node: Node) -> None:
+        assert node.kube is not None
+        node.describe(description(device("gpu-2", "dra"), top=NETWORK.replace("PUBLISHER", publisher)))
+        await node.start()
+        assert len(node.kube.slices()) == slices
+        dra = await node.kubelet.dra()
+        answer = (await dra.node_prepare_resources([node.claim("c", "gpu-2", pool="fabric-a")]))["uid-c"]
+        assert [one.pool_name for one in answer.devices] == ["fabric-a"]
+        other = (await dra.node_prepare_resources([node.claim("d", "gpu-2")]))["uid-d"]
+        assert "is of pool n1, this node serves fabric-a" in other.error
+
+    run(scenario)
+
+
+def test_a_device_plugin_has_no_devices_of_other_nodes() -> None:
+    with pytest.raises(InputError, match="serves the devices of its own node only"):
+        check(FOUR.replace("devices:", NETWORK + "devices:").encode(), CONFIG)

@@ -108,11 +108,11 @@ class Events(list[dict[str, Any]]):
 
 
 @contextlib.asynccontextmanager
-async def kubelet_running(place: Place, program: Path, run: str = "60s") -> AsyncIterator[Events]:
+async def kubelet_running(place: Place, program: Path, *options: str) -> AsyncIterator[Events]:
     """The reference kubelet; what it says grows in the list."""
     process = await asyncio.create_subprocess_exec(
         str(program),
-        *("-dir", f"{place.root}/k", "-driver", DRIVER, "-run", run),
+        *("-dir", f"{place.root}/k", "-driver", DRIVER, "-run", "100s", *options),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regauge.base import InputError
 from regauge.cdi import ContainerEdits
 from regauge.driver import Device, Stack
-from regauge.driver.slices import Memory, Pool, Writes, dropped, split, writes
+from regauge.driver.description import CounterSet, Draw, NetworkPool
+from regauge.driver.slices import Memory, Pool, Writes, contents, dropped, split, writes
 
 POOL = Pool("gpu.example.com", "n1", "node-uid")
 EDITS = ContainerEdits(env=("A=1",))
@@ -108,3 +110,83 @@ def test_dropped_fields_are_named() -> None:
     kept = {"devices": [{"name": "a", "attributes": {"x": {}}}]}
     assert dropped(sent, kept) == ("devices[].allowMultipleAllocations", "devices[].attributes.x.strings")
     assert dropped(sent, sent) == ()
+
+
+def pieces(board: int, count: int, counters: int = 1) -> list[Device]:
+    """The pieces of one board, and what they draw from."""
+    drawn = CounterSet(f"board-{board}", {f"c{number}": "8" for number in range(counters)})
+    draw = Draw(drawn, {f"c{number}": "1" for number in range(counters)})
+    return [Device(f"b{board}-{index}", Stack.DRA, EDITS, draws=(draw,)) for index in range(count)]
+
+
+def shape(slices: tuple[dict[str, Any], ...]) -> list[tuple[list[str], int]]:
+    return [([one["name"] for one in part.get("sharedCounters", [])], len(part.get("devices", []))) for part in slices]
+
+
+@pytest.mark.row(66, how="unit")
+def test_counters_stand_beside_their_devices_where_the_version_wants_it() -> None:
+    found = [*devices(2), *pieces(0, 4), *pieces(1, 4)]
+    assert shape(contents(found, False)) == [([], 10), (["board-0", "board-1"], 0)]
+    assert shape(contents(found, True)) == [([], 2), (["board-0", "board-1"], 8)]
+    assert shape(contents([], True)) == [([], 0)]
+
+
+@pytest.mark.parametrize(
+    ("boards", "expected"),
+    [
+        ([(0, 100, 1), (1, 29, 1)], [(["board-0"], 100), (["board-1"], 29)]),
+        ([(0, 1, 20), (1, 1, 13)], [(["board-0"], 1), (["board-1"], 1)]),
+        ([(0, 32, 30), (1, 32, 2), (2, 1, 1)], [(["board-0", "board-1"], 64), (["board-2"], 1)]),
+    ],
+)
+def test_a_board_is_never_in_two_slices(boards: list[tuple[int, int, int]], expected: list[Any]) -> None:
+    found = [piece for board in boards for piece in pieces(*board)]
+    assert shape(contents(found, True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "counters", "problem"),
+    [
+        (129, 1, "129 devices belong together by the counters of board-0"),
+        (1, 33, "33 counters belong together"),
+        (35, 30, "1050 counters drawn belong together"),
+    ],
+)
+def test_a_board_that_no_slice_can_hold_is_told(count: int, counters: int, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        contents(pieces(0, count, counters), True)
+    assert contents(pieces(0, count, counters), False)
+
+
+def test_boards_that_share_a_piece_share_a_slice() -> None:
+    left, right = pieces(0, 2), pieces(1, 2)
+    both = Device("both", Stack.DRA, EDITS, draws=(*left[0].draws, *right[0].draws))
+    ((sets, count),) = shape(contents([*left, *right, both], True))
+    assert (sorted(sets), count) == (["board-0", "board-1"], 5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "reach"),
+    [
+        ((), {"allNodes": True}),
+        (
+            (("fabric", "a"),),
+            {
+                "nodeSelector": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "fabric", "operator": "In", "values": ["a"]}]}]
+                }
+            },
+        ),
+    ],
+)
+def test_a_pool_that_several_nodes_reach(labels: Any, reach: dict[str, Any]) -> None:
+    pool = Pool("gpu.example.com", "n1", "node-uid", NetworkPool("fabric/a", labels, "n1"))
+    (made,) = writes(pool, devices(1), []).creates
+    assert {name: made["spec"].get(name) for name in reach} == reach
+    assert "nodeName" not in made["spec"]
+    assert made["spec"]["pool"]["name"] == "fabric/a"
+    assert made["metadata"]["name"] == "00000-gpu.example.com-fabric.a"
+    assert made["metadata"]["ownerReferences"][0]["uid"] == "node-uid"
+    assert pool.has(made)
+    assert not POOL.has(made)
+    assert not writes(pool, devices(1), [made])
