@@ -21,7 +21,7 @@ from bench import Row
 PROGRAM = Path(__file__).resolve().parent.parent / ".cache" / "oracles" / "plugin_peer"
 DRIVER = "driver.example.com"
 START_S = 120.0
-FEW, MANY = 4_000, 60_000
+FEW, SOME, MANY = 64, 2_000, 60_000
 PREPARED, CONCURRENT = 300, 1_000
 SLICE = 128
 
@@ -70,8 +70,8 @@ def place(count: int, stack: str) -> Iterator[Place]:
             running.callback(process.kill)
             return process
 
-        api, width = f"{root}/api.sock", len(str(count - 1))
-        start(str(PROGRAM), "-mode=api", f"-sock={api}", f"-driver={DRIVER}", f"-width={width}")
+        api = f"{root}/api.sock"
+        start(str(PROGRAM), "-mode=api", f"-sock={api}", f"-driver={DRIVER}", f"-devices={count}")
         peer = ("-mode=server", f"-sock={root}/peer.sock", f"-api={api}", f"-dir={root}/peer", f"-driver={DRIVER}")
         start(str(PROGRAM), *peer, f"-devices={count}")
         wait_for(lambda: (root / "api.sock").exists() and (root / "peer.sock").exists(), "the peer")
@@ -112,7 +112,8 @@ def run() -> list[Row]:
     with place(FEW, "dra") as few:
         rows.append(Row("prepare again what is prepared, p50", *seconds(few.pair("noop", 3_000))))
         rows.append(Row("prepare a claim, p50", *seconds(few.pair("full", PREPARED, 1))))
-        pair = few.pair("concurrent", CONCURRENT, 1_000)
+    with place(SOME, "dra") as some:
+        pair = some.pair("concurrent", CONCURRENT)
         rows.append(Row(f"prepare {CONCURRENT:,} claims at once, all of them", *seconds(pair, "total_us")))
     with place(MANY, "device-plugin") as many:
         pair = many.pair("list", 5)

@@ -117,9 +117,8 @@ def _text(notice: Notice) -> None:
 
 
 def _json(notice: Notice) -> None:
-    import dataclasses
-
     from regauge.base import canonical_json
     from regauge.cli.output import say
 
-    say(canonical_json(dataclasses.asdict(notice)).decode())
+    document = {"about": notice.about, "code": notice.code, "level": notice.level, "text": notice.text}
+    say(canonical_json(document).decode())

@@ -49,6 +49,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
 
 def plain(text: str) -> str:
     """Text from an input made safe for a terminal: control characters become visible."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
 
 

@@ -33,6 +33,7 @@ from regauge.driver.notices import Notice, Tell, silent
 from regauge.driver.publisher import ApiPublisher, FilePublisher
 from regauge.driver.recovery import StaleClaims
 from regauge.driver.registration import DevicePluginRegistration, DRARegistration
+from regauge.driver.signals import Signal, wait_at_most
 from regauge.driver.slices import Pool
 from regauge.driver.specs import Specs
 from regauge.driver.taints import HealthTaints
@@ -107,6 +108,7 @@ class Driver:
     ) -> None:
         self._options = options
         self._meter = meter or NoMeter()
+        self.asked = Signal()  # to look again at once, at the description and for devices
         self.beat_s: float | None = None  # when health was last asked, on the monotonic clock
         self._net = net
         self._kube = kube
@@ -303,9 +305,9 @@ class Driver:
 
     async def _follow_discovery(self) -> None:
         """Look again for what is plugged in and out. A kind that cannot look changes nothing and is told once."""
-        trouble = ""
+        trouble, asked = "", self.asked.version
         while True:
-            await self._clock.sleep(DISCOVER_PERIOD_S)
+            asked = await wait_at_most(self.asked, asked, self._clock, DISCOVER_PERIOD_S)
             described = self._described
             try:
                 found = await found_by(self._kind, described, self._options.config, self._found)
@@ -322,13 +324,14 @@ class Driver:
 
     async def _follow_description(self) -> None:
         """Read the description again when its file changes; one that is wrong changes nothing and is told once."""
+        asked = self.asked.version
         while True:
-            await self._clock.sleep(RELOAD_PERIOD_S)
+            before, asked = asked, await wait_at_most(self.asked, asked, self._clock, RELOAD_PERIOD_S)
             try:
                 data = self._files.read(self._options.config)
             except OSError:
                 continue  # it is being replaced, or will be missed at the next start
-            if data != self._config:
+            if data != self._config or asked != before:
                 self._config = data
                 await self._reload()
 

@@ -14,15 +14,15 @@ import (
 // api answers what a driver asks for: its node, claims c-0, c-1, ... each allocated to one device, and slices.
 type api struct {
 	driver, node string
-	width        int
+	devices      int
 	mu           sync.Mutex
 	version      int
 	slices       map[string]map[string]any
 	watchers     map[chan []byte]bool
 }
 
-func newAPI(driver, node string, width int) *api {
-	return &api{driver: driver, node: node, width: width, slices: map[string]map[string]any{}, watchers: map[chan []byte]bool{}}
+func newAPI(driver, node string, devices int) *api {
+	return &api{driver: driver, node: node, devices: devices, slices: map[string]map[string]any{}, watchers: map[chan []byte]bool{}}
 }
 
 func serveAPI(sock string, a *api) error {
@@ -68,7 +68,7 @@ func (a *api) claim(w http.ResponseWriter, name string) {
 	c := object("resource.k8s.io/v1", "ResourceClaim", name, "uid-"+strconv.Itoa(number), 7)
 	c["metadata"].(map[string]any)["namespace"] = "ns"
 	c["spec"] = map[string]any{"devices": map[string]any{"requests": []any{map[string]any{"name": "r", "exactly": map[string]any{"deviceClassName": "widget"}}}}}
-	result := map[string]any{"request": "r", "driver": a.driver, "pool": a.node, "device": fmt.Sprintf("mock-%0*d", a.width, number)}
+	result := map[string]any{"request": "r", "driver": a.driver, "pool": a.node, "device": fmt.Sprintf("mock-%0*d", len(strconv.Itoa(a.devices-1)), number%a.devices)}
 	c["status"] = map[string]any{"allocation": map[string]any{"devices": map[string]any{"results": []any{result}}}}
 	reply(w, 200, c)
 }
