@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Mapping
@@ -75,7 +76,7 @@ class Watcher(Protocol):
 
 
 async def serve(settings: Settings, tell: Tell, watcher: Watcher | None = None) -> None:
-    """Runs until SIGTERM or SIGINT. Raises `InputError` for what a user must mend."""
+    """Runs until SIGTERM or SIGINT; SIGHUP has it look again at once. Raises `InputError` for what a user must mend."""
     files = RealFiles()
     options = Options(
         config=os.path.abspath(settings.config),
@@ -89,8 +90,9 @@ async def serve(settings: Settings, tell: Tell, watcher: Watcher | None = None) 
         instance=Instance(settings.pod_uid, FileLock) if settings.pod_uid else None,
     )
     kube = _client(settings)
-    task = asyncio.ensure_future(_run(options, kube, tell, watcher))
     loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)  # before there is anything to look at it does no harm
+    task = asyncio.ensure_future(_run(options, kube, tell, watcher))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     try:
@@ -104,11 +106,9 @@ async def serve(settings: Settings, tell: Tell, watcher: Watcher | None = None) 
 
 async def _run(options: Options, kube: KubeClient | None, tell: Tell, watcher: Watcher | None) -> None:
     ports = (WireNet(), kube, RealFiles(), RealClock())
-    if watcher is None:
-        await Driver(options, *ports, tell).run()
-        return
-    driver = Driver(options, *ports, watcher.hear(tell), watcher.meter)
-    async with watcher.served(driver):
+    driver = Driver(options, *ports, watcher.hear(tell) if watcher else tell, watcher.meter if watcher else None)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, driver.asked.set)
+    async with watcher.served(driver) if watcher else contextlib.nullcontext():
         await driver.run()
 
 

@@ -151,11 +151,15 @@ def test_a_process_answers_its_probes_until_it_is_stopped(short_path: Path) -> N
         unready = run("probe", listen)
         assert unready.exit_code == 1
         assert "the kubelet has not registered example.com/gpu" in unready.stderr
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
     finally:
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=20)
     assert process.returncode == 0
-    assert "published" in {json.loads(line)["code"] for line in told.splitlines()}
+    codes = [json.loads(line)["code"] for line in told.splitlines()]
+    assert "published" in codes
+    assert "reloaded" in codes
     gone = run("probe", listen)
     assert gone.exit_code == 1
     assert "does not answer" in gone.stderr

@@ -116,6 +116,7 @@ async def kubelet_running(place: Place, program: Path, *options: str) -> AsyncIt
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
+        limit=2**24,  # bytes of a line
     )
     events = Events()
     events.kubelet = process
