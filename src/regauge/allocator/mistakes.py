@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from regauge.features import Quirk, quirk_table
-from regauge.model.rules import Rules
+from regauge.model import Rules
 
 PREFIX = "allocator-"
 # Slices of this form mean nothing to later minors: without it they offer no devices, which hides other mistakes.

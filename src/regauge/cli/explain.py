@@ -4,51 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regauge.cli.explain_asked import Asked, What, say_source
 from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, Output, rules_of, tell_skipped
 from regauge.cli.output import Format, print_document, print_table, say, tell
 from regauge.cli.reading import From, read_whole
 
 if TYPE_CHECKING:
-    from regauge.collect import Estate
-    from regauge.model import Rules
     from regauge.scheduler import ClaimAnswer, PodAnswer, SeveralAnswer
 
 MOST_NODES = 8
 MOST_SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked about, by which rules, and in which form to answer."""
-
-    estate: Estate
-    rules: Rules
-    output: Format
-
-
-def say_source(asked: Asked) -> None:
-    """What the answer went by, as kube-scheduler would."""
-    from regauge.features import rules
-
-    defaults = rules(asked.rules.minor).gates
-    changed = [f"{name}={str(on).lower()}" for name, on in sorted(asked.rules.gates.items()) if on != defaults[name]]
-    gates = f", {', '.join(changed)}" if changed else ""
-    variant = asked.rules.allocator_variant
-    allocator = f", the {variant} allocator" if variant else ", no allocator for these gates"
-    say(f"{asked.estate.source}: Kubernetes {asked.rules.minor}{allocator}{gates}.")
-
-
-class What(StrEnum):
-    """What can be explained."""
-
-    claim = "claim"
-    pod = "pod"
 
 
 def _print_schema(wanted: bool) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from regauge.cli.explain_asked import say_source
 from regauge.cli.output import Format, print_document, print_table, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeVar
 
-    from regauge.cli.explain import Asked, What
+    from regauge.cli.explain_asked import Asked, What
     from regauge.model import ObjectMeta
     from regauge.scheduler import ClaimAnswer, PodAnswer
     from regauge.scheduler.finding import Named
@@ -78,7 +79,6 @@ def _summary(what: What, states: list[str], left: int) -> str:
 
 
 def _show(what: What, claims: list[ClaimAnswer], pods: list[PodAnswer], left: int, text: str, asked: Asked) -> None:
-    from regauge.cli.explain import say_source
     from regauge.cli.options import tell_skipped
 
     if asked.output is not Format.table:
