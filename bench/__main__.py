@@ -22,20 +22,31 @@ def main(arguments: list[str]) -> int:
     asked = _parser(known).parse_args(arguments)
     options = Options(tuple(asked.nodes or Options().nodes), asked.rounds)
     wrong, started_s = 0, time.monotonic()
-    if asked.markdown:
-        print(f"Measured on {_machine()}.")
     for name in asked.names or known:
+        heading = f"{name:<62}{'regauge':>12}{'peer':>12}{'ratio':>8}"
         if asked.markdown:
-            print(f"\n| {name} | regauge | peer | ratio | |\n| --- | ---: | ---: | ---: | --- |")
-        else:
-            print(f"{name:<62}{'regauge':>12}{'peer':>12}{'ratio':>8}")
+            heading = f"\n| {name} | regauge | peer | ratio | |\n| --- | ---: | ---: | ---: | --- |"
+        print(heading, flush=True)
+        lines = [heading]
         run = importlib.import_module(f"bench.{name}").run
         for row in run(options) if inspect.signature(run).parameters else run():
             wrong += row.wrong
-            print(_as_markdown(row) if asked.markdown else _as_text(row), flush=True)
-    if not asked.markdown:
-        print(f"{_machine()}; {time.monotonic() - started_s:.0f} s")
+            lines.append(_as_markdown(row) if asked.markdown else _as_text(row))
+            print(lines[-1], flush=True)
+        measured = f"{_machine()}; {time.monotonic() - started_s:.0f} s"
+        print("", measured, sep="\n")
+        if asked.markdown:
+            _put(asked.markdown, name, "\n".join([f"Measured on {measured}.", *lines]))
     return 1 if wrong else 0
+
+
+def _put(page: Path, name: str, table: str) -> None:
+    """Put a table into a page, in place of the one between the marks of its benchmark."""
+    before, mark, rest = page.read_text().partition(f"<!-- bench {name} -->\n")
+    _, end, after = rest.partition("<!-- end -->\n")
+    if not end:
+        raise SystemExit(f"{page}: there is no place for {name}: <!-- bench {name} --> and <!-- end -->")
+    page.write_text(f"{before}{mark}{table}\n{end}{after}")
 
 
 def _parser(known: list[str]) -> argparse.ArgumentParser:
@@ -43,7 +54,9 @@ def _parser(known: list[str]) -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", choices=[*known, []], metavar="NAME", help=f"of {', '.join(known)}")
     parser.add_argument("--nodes", type=int, action="append", metavar="N", help="size of a cluster; may be repeated")
     parser.add_argument("--rounds", type=int, default=Options().rounds, metavar="N", help="measurements of each kind")
-    parser.add_argument("--markdown", action="store_true", help="print tables as docs/benchmarks.md has them")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="PAGE", help="put the tables into a page as docs/benchmarks.md"
+    )
     return parser
 
 

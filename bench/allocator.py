@@ -130,7 +130,7 @@ class _Total:
     slower: list[str] = field(default_factory=list)
 
 
-def _many(count: int, rounds: int) -> Iterator[Row]:
+def many_rows(count: int, rounds: int) -> Iterator[Row]:
     total = _Total()
     for what, asked in many_nodes(count):
         sampled = what in QUADRATIC and count > MANY
@@ -177,7 +177,7 @@ def _micros(found: Object, count: int | None) -> float:
     return float(statistics.mean(times) * count + found["newMicros"]) / 1e6
 
 
-def _one(rounds: int) -> Iterator[Row]:
+def one_rows(rounds: int) -> Iterator[Row]:
     """The first answer of an allocator is left out, as the limit says; each answer after it is a new search."""
     for what, asked in one_node():
         ours = Ours(asked)
@@ -192,7 +192,7 @@ def _one(rounds: int) -> Iterator[Row]:
         yield Row(f"one node, {what}", ours_s, peer_s, note, not same or missed)
 
 
-def _worst(rounds: int) -> Iterator[Row]:
+def worst_rows(rounds: int) -> Iterator[Row]:
     for what, asked in worst():
         node = asked["nodes"][0]
         question = {**{key: value for key, value in asked.items() if key != "nodes"}, "node": node}
@@ -226,7 +226,7 @@ def one_after_the_other(claims: int, nodes: int) -> float:
     return (time.perf_counter() - start_s) / claims
 
 
-def _large(count: int, rounds: int) -> Iterator[Row]:
+def large_rows(count: int, rounds: int) -> Iterator[Row]:
     """The whole program: from its start to its answer on a cluster in a file."""
     with tempfile.TemporaryDirectory() as place:
         dump = Path(place) / "cluster.json"
@@ -273,13 +273,13 @@ def _object(kind: str, content: Object) -> Object:
 
 def run(options: Options) -> Iterator[Row]:
     """Everything, the quick things first."""
-    yield from _one(options.rounds)
-    yield from _worst(options.rounds)
+    yield from one_rows(options.rounds)
+    yield from worst_rows(options.rounds)
     each_s = min(one_after_the_other(1000, 1000) for _ in range(options.rounds))
     rate = 1 / each_s
     note = f"{rate:,.0f} decisions a second; limit {RATE}"
     yield Row("1,000 claims one after the other on 1,000 nodes, each", each_s, None, note, rate < RATE)
     for count in options.nodes:
-        yield from _many(count, options.rounds)
+        yield from many_rows(count, options.rounds)
     if max(options.nodes) >= LARGE:
-        yield from _large(LARGE, options.rounds)
+        yield from large_rows(LARGE, options.rounds)

@@ -14,7 +14,7 @@ from regauge.allocator.straight import Straight
 from regauge.features import rules
 from regauge.model import Rules
 from regauge.model.core import Node
-from regauge.model.resource import ResourceClaim, ResourceSlice
+from regauge.model.resource import AllocationResult, ResourceClaim, ResourceSlice
 
 Object = dict[str, Any]
 MODELS, ROOTS, VERSIONS = ("a100", "h100", "b200"), ("r0", "r1", "r2"), ("1.2.3", "1.10.0", "1.2.3")
@@ -127,3 +127,23 @@ def test_the_short_way_and_the_search_agree(minor: str, whole: bool, monkeypatch
                 assert told(together[one.metadata.name]) == told(asked.allocate(one, claims)), (one, claims)
     ended = [one for one in went if one is not None]
     assert len(ended) > 300 and sum(isinstance(one, NoFit) for one in ended) > 100
+
+
+def test_asked_again_after_other_use_the_answers_are_those_of_a_new_allocator() -> None:
+    chance = random.Random(5)
+    nodes, slices, held = some_estate(chance, 12)
+    whole = allocator(slices, held)
+    usage, taken = whole.usage, list[tuple[ResourceClaim, AllocationResult]]()
+    for number in range(60):
+        asked = claim(f"c{number}", request("r", 1 + number % 2))
+        again = whole.using(usage).allocate_nodes(nodes, [asked])
+        fresh = allocator(slices, usage).allocate_nodes(nodes, [asked])
+        assert {name: told(one) for name, one in again.items()} == {name: told(one) for name, one in fresh.items()}
+        fitting = [one for one in again.values() if isinstance(one, Fit)]
+        if fitting and chance.random() < 0.7:
+            taken.append((asked, chance.choice(fitting).results[0]))
+            usage = usage.add(*taken[-1])
+        elif taken:
+            usage = usage.remove(*taken.pop(chance.randrange(len(taken))))
+        if number == 30:
+            nodes = nodes[3:]
