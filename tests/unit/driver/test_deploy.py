@@ -122,6 +122,28 @@ def test_the_rights_are_those_that_are_used() -> None:
     assert given == used_rights() | {("resource.k8s.io", "resourceclaims/driver", "associated-node:update")}
 
 
+@pytest.mark.row(142, how="unit")
+@pytest.mark.row(143, how="unit")
+@pytest.mark.row(144, how="unit")
+def test_the_page_lists_every_right_and_no_other() -> None:
+    page = (ROOT / "docs" / "driver.md").read_text().split("| right | device plugin |")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()[2:]]
+    mounts = {row[0].strip("`"): row[1:4] for row in rows if row[0].startswith("`/")}
+    (container,) = one("DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert mounts.keys() == {mount["mountPath"] for mount in container["volumeMounts"]}
+    for mount in container["volumeMounts"]:
+        may = "read" if mount.get("readOnly") else "write"
+        assert set(mounts[mount["mountPath"]]) - {""} == {may}
+    rights = {}
+    for row in rows:
+        name, _, verbs = row[0].partition(" ")
+        if not name.startswith("`/"):
+            rights[name.strip("`")] = {verb.strip() for verb in verbs.split(",")}
+    assert rights == {
+        resource: set(rule["verbs"]) for rule in one("ClusterRole")["rules"] for resource in rule["resources"]
+    }
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     if not os.environ.get("REGAUGE_KUBECONFIG"):
