@@ -97,7 +97,7 @@ class ControlPlane:
         pod_status = self.api.as_actor(CLAIM_STATUS_WRITER)
         controllers: list[Controller] = [
             ResourceClaimController(claims, self.rules, status_api=pod_status),
-            *workload_controllers(api),
+            *workload_controllers(api, self.rules),
             *node_controllers(api, self.rules, self._node_grace_s),
             *alpha_controllers(api, self.rules),
         ]

@@ -1,7 +1,8 @@
 """The kubelet's topology manager: which NUMA nodes can serve all resources of a container, or of a pod. Pure.
 
-The kubelet asks it; the scheduler does not. Device plugins are the only ones that give hints here: the managers for CPUs and memory are not modelled (a pod that a real
-node would refuse for them is admitted), and DRA gives none up to 1.37. Source: pkg/kubelet/cm/topologymanager of 1.36.
+The kubelet asks it; the scheduler does not. Device plugins are the only ones that give hints here: the managers for CPUs and
+memory are not modelled (a pod that a real node would refuse for them is admitted), and DRA gives none up to 1.37.
+Source: pkg/kubelet/cm/topologymanager of 1.36.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Programs:
             grace_s = next((_seconds(flag) for flag in self.flags.get(name, ()) if "grace" in flag), NO_SILENCE_S)
             controllers = [
                 ResourceClaimController(claims, self.rules, status_api=status_api),
-                *workload_controllers(manager),
+                *workload_controllers(manager, self.rules),
                 *node_controllers(manager, self.rules, grace_s),
                 *alpha_controllers(manager, self.rules),
             ]

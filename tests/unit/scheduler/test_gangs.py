@@ -121,6 +121,11 @@ def test_a_gang_that_does_not_fit_holds_nothing_and_one_that_does_is_bound() -> 
     assert compare(MAIN, "155-gang") == []
 
 
+@pytest.mark.row(77, how="vectors")
+def test_a_job_whose_pods_run_at_once_is_a_gang() -> None:
+    assert compare(MAIN, "163-job-gang") == []
+
+
 def test_pods_wait_for_their_group_and_for_enough_of_it() -> None:
     pods = (member("a"), member("b"))
     made = world(2, *pods)

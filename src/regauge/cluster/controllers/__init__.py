@@ -12,6 +12,7 @@ from regauge.cluster.controllers.daemonsets import DaemonSetController
 from regauge.cluster.controllers.deployments import DeploymentController
 from regauge.cluster.controllers.device_taints import DeviceTaintEviction
 from regauge.cluster.controllers.garbage import GarbageCollector
+from regauge.cluster.controllers.job_groups import JobGroups
 from regauge.cluster.controllers.jobs import JobController
 from regauge.cluster.controllers.namespaces import NamespaceController
 from regauge.cluster.controllers.node_lifecycle import GRACE_S, NodeLifecycle
@@ -43,12 +44,15 @@ _MAKERS: dict[str, Callable[[Api, Clock], Controller]] = {
 }
 
 
-def workload_controllers(api: Api) -> tuple[Controller, ...]:
+def workload_controllers(api: Api, rules: Rules | None = None) -> tuple[Controller, ...]:
     """Workloads, disruption budgets, quotas, namespaces and garbage collection.
 
-    They write as `api.actor`; their events name the controller, as those of upstream do.
+    They write as `api.actor`; their events name the controller, as those of upstream do. With `rules` Jobs may be gangs.
     """
-    return tuple(make(api.as_actor(api.actor, name), api.state.clock) for name, make in _MAKERS.items())
+    makers = dict(_MAKERS)
+    if rules is not None and rules.on("WorkloadWithJob"):
+        makers[JobController.name] = lambda own, clock: JobController(own, clock, JobGroups(own))
+    return tuple(make(api.as_actor(api.actor, name), api.state.clock) for name, make in makers.items())
 
 
 def node_controllers(api: Api, rules: Rules, grace_s: float = GRACE_S) -> tuple[Controller, ...]:

@@ -29,8 +29,13 @@ def template_hash(template: Mapping[str, Any]) -> str:
 
     Upstream hashes a dump of Go values, which cannot be had here; the names differ, their use does not.
     """
+    return short_hash(canonical_json(template))
+
+
+def short_hash(text: bytes | str) -> str:
+    """FNV-1a (32 bits) of a text in letters that spell nothing."""
     value = _FNV_START
-    for byte in canonical_json(template):
+    for byte in text.encode() if isinstance(text, str) else text:
         value = ((value ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
     return "".join(_SAFE_LETTERS[ord(digit) % len(_SAFE_LETTERS)] for digit in str(value))
 
@@ -39,6 +44,12 @@ def controller_of(object_: Object) -> Mapping[str, Any] | None:
     """The owner reference with controller true, if any."""
     owners = object_["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def owns(owner: Object, object_: Object) -> bool:
+    """Whether the one object controls the other."""
+    found = controller_of(object_)
+    return found is not None and found.get("uid") == owner["metadata"]["uid"]
 
 
 def owner_reference(kind: Kind, owner: Object) -> dict[str, Any]:

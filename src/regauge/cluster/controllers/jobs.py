@@ -12,6 +12,7 @@ from typing import Any
 from regauge.base import Clock
 from regauge.cluster.controllers import common
 from regauge.cluster.controllers.common import WorkloadApi
+from regauge.cluster.controllers.job_groups import JobGroups
 from regauge.cluster.controllers.job_indexes import INDEX, as_ranges, first_missing, index_of, indexed, read_ranges
 from regauge.cluster.deletion import seconds_of, timestamp
 from regauge.cluster.port import Key
@@ -27,14 +28,15 @@ _ENDS = ("Complete", "Failed")
 
 
 class JobController:
-    """One Job a key. Keeps nothing: the delay after failures is told by the failed pods."""
+    """One Job a key. Keeps nothing: the delay after failures is told by the failed pods. `groups` makes gangs of Jobs."""
 
     name = "job-controller"
     watches = (JOB, POD)
 
-    def __init__(self, api: WorkloadApi, clock: Clock) -> None:
+    def __init__(self, api: WorkloadApi, clock: Clock, groups: JobGroups | None = None) -> None:
         self._api = api
         self._clock = clock
+        self._groups = groups
 
     def keys(self, kind: Kind, event: WatchEvent) -> Iterable[Key]:
         return common.keys_of(JOB, kind, event)
@@ -47,8 +49,9 @@ class JobController:
         if finished(job):
             self._release_finished(job)
             return self._expire(job)
-        sync = JobSync(self._api, self._clock, job)
-        return sync.run()
+        pods = common.owned_pods(self._api, job)
+        group = self._groups.group_of(job, pods) if self._groups else None
+        return JobSync(self._api, self._clock, job, pods, group).run()
 
     def _release(self, key: Key, job: Object | None) -> None:
         """The pods of a Job that is gone need not wait to be counted."""
@@ -101,15 +104,18 @@ def without_finalizer(api: WorkloadApi, pod: Object) -> None:
 
 
 class JobSync:
-    """One look at one Job: what has ended, what is to be made, what is to be told."""
+    """One look at one Job: what has ended, what is to be made, what is to be told. `group`: the PodGroup of its pods."""
 
-    def __init__(self, api: WorkloadApi, clock: Clock, job: Object) -> None:
+    def __init__(
+        self, api: WorkloadApi, clock: Clock, job: Object, pods: list[Object], group: str | None = None
+    ) -> None:
         self._api = api
         self._clock = clock
         self._job = job
         self._spec: dict[str, Any] = job["spec"]
         self._status: dict[str, Any] = dict(job.get("status") or {})
-        self._pods = common.owned_pods(api, job)
+        self._pods = pods
+        self._group = group
         self._active = [pod for pod in self._pods if common.is_active(pod)]
         uncounted = self._status.get("uncountedTerminatedPods") or {}
         self._uncounted = {side: list(uncounted.get(side) or []) for side in ("succeeded", "failed")}
@@ -257,6 +263,8 @@ class JobSync:
                 metadata[field] = {**(metadata.get(field) or {}), INDEX: str(index)}
             pod["spec"].setdefault("hostname", f"{name}-{index}")
             pod["spec"]["containers"] = [_told_index(item) for item in pod["spec"].get("containers") or []]
+        if self._group is not None:
+            pod["spec"]["schedulingGroup"] = {"podGroupName": self._group}
         return pod
 
     def _delete(self, pods: list[Object]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.unit.cluster.kubelet.world import ROOT, FakePlugin, World, simulate
+from tests.unit.cluster.kubelet.world import NODE_NAME, ROOT, FakePlugin, World, simulate
 
+from regauge.model import Object
+from regauge.model.kinds import POD
 from regauge.pluginapi import ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Mount, RpcError
 
 RESOURCE = "a01.example.com/dev"
@@ -389,3 +391,30 @@ def test_many_devices_are_a_quantity() -> None:
         assert world.node_counts(RESOURCE) == ("20k", "20k")
 
     simulate(scenario)
+
+
+def test_two_containers_never_share_a_device() -> None:
+    """Each container of a pod gets devices of its own; where there are too few for all, the pod is refused."""
+
+    def two(name: str) -> Object:
+        limits = {"limits": {RESOURCE: "1"}, "requests": {RESOURCE: "1"}}
+        containers = [{"name": one, "image": "i", "resources": limits} for one in ("a", "b")]
+        spec = {"nodeName": NODE_NAME, "restartPolicy": "Never", "containers": containers}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+    async def scenario(world: World) -> None:
+        await FakePlugin(world, RESOURCE, "d0", "d1", "d2").start()
+        await world.clock.sleep(2)
+        for name in ("p", "q"):
+            world.api.create(POD, two(name), "default")
+            await world.clock.sleep(1)
+
+    world = simulate(scenario)
+    given = [call.removeprefix("Allocate ") for call in world.calls if call.startswith("Allocate ")]
+    assert given[:2] == ["d0", "d1"] and len(set(given)) == len(given)
+    assert world.phase("p") == "Running"
+    status = world.pod("q")["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "UnexpectedAdmissionError")
+    assert status["message"].endswith(
+        f"requested number of devices unavailable for {RESOURCE}. Requested: 1, Available: 0, which is unexpected"
+    )
