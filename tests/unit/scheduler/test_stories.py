@@ -191,3 +191,34 @@ def test_a_documented_feature_has_stories_that_are_told_alike(feature: str) -> N
     for prefix in FEATURES[feature]:
         (name,) = [one for one in names(MAIN) if one.startswith(prefix)]
         assert name not in DIFFERENCES[MAIN]
+
+
+PREEMPTION = (
+    "151-preempt-device",
+    "152-preempt-cpu-victim-has-claim",
+    "153-preempt-cpu-both-claims",
+    "154-preempt-extended-dra",
+    "164-gang-preempt",
+)
+ADMIN_ACCESS = (
+    "035-admin-access",
+    "036-admin-access-unlabelled",
+    "038-admin-access-label-removed",
+    "039-admin-access-tainted",
+    "184-admin-access-extended-quota",
+)
+
+
+@pytest.mark.row(118, how="vectors")
+@pytest.mark.parametrize("name", PREEMPTION)
+def test_preemption_frees_processors_and_never_devices(name: str) -> None:
+    """The real scheduler preempts for cpu and memory only; what a victim's claim held is free once the victim is gone."""
+    shared("vectors/stories/scenarios")
+    assert compare(MAIN, name) == []
+
+
+@pytest.mark.row(221, how="vectors")
+@pytest.mark.parametrize("name", ADMIN_ACCESS)
+def test_admin_access_is_for_labelled_namespaces_and_takes_nothing_away(name: str) -> None:
+    shared("vectors/stories/scenarios")
+    assert compare(MAIN, name) == []
