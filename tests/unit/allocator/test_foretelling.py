@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import subprocess
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.unit.allocator.vectors import selectors
 
 from regauge.allocator import Allocator
 from regauge.allocator.conformance import _settings, _usage
-from regauge.allocator.foretelling import POSSIBLE, UNLIKELY, YES, Timeout, foretell
+from regauge.allocator.foretelling import FASTEST, POSSIBLE, SLOWEST, UNLIKELY, YES, Timeout, foretell
 from regauge.allocator.pools import NodeView
 from regauge.allocator.problem import Problem
 from regauge.allocator.table import Table
@@ -110,3 +111,59 @@ def test_what_cannot_be_counted_is_not_called_unlikely() -> None:
     assert isinstance(problem, Problem) and isinstance(seen, NodeView)
     told = foretell(Table(problem, seen, whole.usage), patience=10, soon=5)
     assert (told.answer, told.complete) == (POSSIBLE, False) and "may hit" in told.text and "more than" in told.text
+
+
+# -- the speed of the reference, by its own processor time, since the machine may be busy
+
+
+def on_one_node(count: int, *requests: dict[str, Any], patience_ms: int, **constraint: str) -> dict[str, Any]:
+    """A case for the reference: claims on one node of `count` devices."""
+    offered = [device(f"d{number}", index=number, group=number % 2) for number in range(count)]
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+    asked = {"requests": list(requests), "constraints": [constraint] if constraint else []}
+    return {
+        "name": "long",
+        "features": {"PrioritizedList": True, "AdminAccess": True, "ConsumableCapacity": True},
+        "node": {"metadata": {"name": "n"}},
+        "classes": [{"metadata": {"name": "gpu"}, "spec": {"selectors": [selector]}}],
+        "slices": [
+            {"metadata": {"name": "s"}, "spec": {"driver": DRIVER, "pool": pool, "nodeName": "n", "devices": offered}}
+        ],
+        "claims": [{"metadata": {"name": "c", "namespace": "team"}, "spec": {"devices": asked}}],
+        "timeoutMillis": patience_ms,
+    }
+
+
+def measured(case: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    """The reference's answer and the seconds that it had a processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = subprocess.run(
+        [oracle("allocator")], input=json.dumps(case) + "\n", capture_output=True, text=True, check=True, timeout=110
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "case",
+    [
+        on_one_node(20, request(count=21), patience_ms=60_000),
+        on_one_node(32, request(count=17), patience_ms=60_000, matchAttribute=f"{DRIVER}/group"),
+        on_one_node(16, *(request(f"r{n}") for n in range(4)), request("n", expression=NEVER), patience_ms=60_000),
+        on_one_node(64, *(request(f"r{n}") for n in range(3)), request("n", expression=NEVER), patience_ms=60_000),
+    ],
+    ids=["one more than there are", "two groups", "five requests of 16", "four requests of 64"],
+)
+def test_the_reference_is_as_fast_as_is_said(case: dict[str, Any]) -> None:
+    answer, seconds = measured(case)
+    assert not answer.get("timedOut") and answer["allocateOneCalls"] > 50_000
+    assert SLOWEST / 3 < answer["allocateOneCalls"] / seconds < FASTEST * 3
+
+
+@pytest.mark.soak
+def test_what_is_said_to_hit_the_limit_hits_it() -> None:
+    answer, _ = measured(on_one_node(31, request(count=32), patience_ms=10_000))
+    assert answer["timedOut"]
+    assert searched(31, request(count=32)).answer == YES
