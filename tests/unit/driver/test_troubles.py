@@ -11,7 +11,7 @@ from tests.support import shared
 from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, Node, description, device, run
 
 from regauge.driver.checkpoint import ClaimState, HeldDevice, PreparedClaim, Record, encode
-from regauge.model.kinds import RESOURCE_CLAIM, RESOURCE_SLICE
+from regauge.model.kinds import RESOURCE_CLAIM
 from regauge.pluginapi import ClaimRef
 
 CHECKPOINT = f"{KUBELET}/plugins/{DRIVER}/checkpoint.json"
