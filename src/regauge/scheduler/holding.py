@@ -95,7 +95,11 @@ def _remarks(state: State, claim: ResourceClaim, result: DeviceRequestAllocation
         remarks.append(f"has taint {taint_text(taint)}{_eviction(state, claim, taint, result.tolerations)}")
     for status in claim.status.devices:
         if (status.driver, status.pool, status.device) == device:
-            remarks += [f"{one.type}={one.status} {one.message}".strip() for one in status.conditions]
+            for one in status.conditions:
+                failed = one.status == "True" and one.type in result.binding_failure_conditions
+                again = failed and "claim-binding-failure-same-device" in state.rules.quirks
+                more = "; the next attempt takes the same device again, even if another is free" if again else ""
+                remarks.append(f"{one.type}={one.status} {one.message}".strip() + more)
     return tuple(remarks)
 
 

@@ -438,3 +438,31 @@ def test_a_claim_beside_a_resource_of_a_device_plugin_is_never_bound() -> None:
     assert any("on n1 it is never bound" in note and "not fixed yet" in note for note in found["notes"])
     without = told("pod", "p", [serving, CLASS, *objects[3:]])
     assert not any("never bound" in note for note in without["notes"])
+
+
+def test_after_a_failed_binding_condition_the_same_device_is_taken() -> None:
+    status = held("a", bindingConditions=["ready"], bindingFailureConditions=["broken"])
+    told_by = {"driver": "d", "pool": "n1", "device": "a"}
+    for kind, says in (("broken", "takes the same device again"), ("other", "")):
+        conditions = [{"type": kind, "status": "True", "reason": "R", "message": "m"}]
+        failing = claim(status={**status, "devices": [{**told_by, "conditions": conditions}]})
+        found = told("claim", "c", [NODE, CLASS, slice_of({"name": "a"}, {"name": "b"}), failing])
+        (remark,) = found["holding"]["devices"][0]["remarks"]
+        assert remark.startswith(f"{kind}=True m") and bool(says) is ("again" in remark)
+
+
+def test_a_selector_on_a_list_needs_the_gate_up_to_1_36() -> None:
+    inside = 'device.attributes["d"].rail.includes(2)'
+    rails = slice_of(attributes("a", rail={"ints": [1, 2]}))
+    objects = [NODE, CLASS, rails, claim(selectors=[{"cel": {"expression": inside}}])]
+    assert not told("claim", "c", objects, "1.36")["good"]
+    assert gets(told("claim", "c", objects, "1.36", DRAListTypeAttributes=True)) == ["a"]
+
+
+def test_the_later_form_of_the_nodes_own_resources_is_unsupported_in_words() -> None:
+    mapped = {"name": "a", "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "3"}}}}
+    claims = [{"name": "g", "resourceClaimName": "c"}]
+    objects = [NODE, CLASS, slice_of(mapped), claim(), pod(resourceClaims=claims)]
+    found = told("pod", "p", objects, "1.37", DRANodeAllocatableResources=True)
+    assert found["answer"] == "ends with an error"
+    assert "unsupported: nodeAllocatableResources of device d/n1/a" in found["text"]
