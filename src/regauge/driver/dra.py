@@ -128,7 +128,7 @@ class Claims:
 
     async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         async with self._turns.mine():
-            return {ref.uid: await self._unprepare(ref.uid) for ref in claims}
+            return await self._unprepare_all([ref.uid for ref in claims])
 
     async def unprepare(self, uid: str) -> str:
         """The same for one claim that the driver itself knows to be gone. Returns what went wrong, or empty text."""
@@ -265,7 +265,32 @@ class Claims:
         return f"{text}; and it is not rolled back: {problem}" if problem else text
 
     async def _unprepare(self, uid: str) -> str:
-        claim = self.prepared.get(uid)
+        return (await self._unprepare_all([uid]))[uid]
+
+    async def _unprepare_all(self, uids: Sequence[str]) -> dict[str, str]:
+        """Release claims, with one write of the checkpoint for all. Returns what went wrong with each, or empty text."""
+        claims = {uid: self.prepared.get(uid) for uid in uids}
+        left, problems = dict(self.prepared), {}
+        for uid, claim in claims.items():
+            problems[uid] = await self._taken_back(uid, claim, left)
+            if not problems[uid]:
+                left.pop(uid, None)
+        done = [uid for uid, problem in problems.items() if not problem]
+        try:
+            self._checkpoint.forget(*done)
+        except OSError as error:
+            problems.update(dict.fromkeys(done, f"the checkpoint cannot be written: {error}"))
+        for uid, claim in claims.items():
+            if problems[uid]:
+                self._tell(Notice("unprepare-failed", problems[uid], "error", claim.title if claim else uid))
+            elif claim is not None:
+                self._tell(Notice("unprepared", "devices released", about=claim.title))
+                self.released.set()
+                self.settled.set()
+        return problems
+
+    async def _taken_back(self, uid: str, claim: PreparedClaim | None, left: Mapping[str, PreparedClaim]) -> str:
+        """Undo all that was done for a claim, but for its place in the checkpoint. Returns what went wrong."""
         try:
             for held in claim.devices if claim else ():
                 device = self._fleet.description.device(held.device)
@@ -273,15 +298,9 @@ class Claims:
                     await self._kind.unprepare(device, use_of(claim, held, configs_of(held, self._kind.CONFIGS)))
             self._specs.remove_claim(uid)
             if claim is not None and claim.metadata:
-                self._metadata.remove(claim, self.prepared.values())
-            self._checkpoint.forget(uid)
+                self._metadata.remove(claim, left.values())
         except Exception as error:  # whatever a kind raises is told to the kubelet, which calls again
-            self._tell(Notice("unprepare-failed", str(error), "error", claim.title if claim else uid))
             return str(error) or type(error).__name__
-        if claim is not None:
-            self._tell(Notice("unprepared", "devices released", about=claim.title))
-            self.released.set()
-            self.settled.set()
         return ""
 
     def _device(self, name: str) -> Device:
