@@ -16,7 +16,7 @@ from regauge.driver.fleet import Fleet
 from regauge.driver.meter import Meter, timed
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.server import Server
-from regauge.driver.signals import Signal, wait_at_most
+from regauge.driver.signals import Rate, Signal, wait_at_most
 from regauge.driver.slices import Memory, Pool, Writes, content, dropped, writes
 from regauge.kube import AlreadyExists, Conflict, Gone, KubeClient, NotFound
 from regauge.model import Object, read_documents
@@ -25,6 +25,7 @@ from regauge.model.kinds import NODE, RESOURCE_SLICE
 RETRY_FIRST_S = 0.5
 RETRY_LAST_S = 30.0
 LOOK_AGAIN_S = 600.0
+BURST, PERIOD_S = 10, 1.0  # whatever happens to the slices, they are looked at so often at once, then every second
 COUNTERS_BESIDE = "allocator-counters-by-slice"  # counters count for the devices of their own slice only
 
 # The gate behind each field that an API server may drop, for the message.
@@ -35,6 +36,8 @@ _GATES = {
     "sharedCounters": "DRAPartitionableDevices",
     "requestPolicy": "DRAConsumableCapacity",
     "bindingConditions": "DRADeviceBindingConditions",
+    "bindingFailureConditions": "DRADeviceBindingConditions",
+    "bindsToNode": "DRADeviceBindingConditions",
     "ints": "DRAListTypeAttributes",
     "bools": "DRAListTypeAttributes",
     "strings": "DRAListTypeAttributes",
@@ -53,6 +56,7 @@ class ApiPublisher:
         self._clock = clock
         self._tell = tell
         self._server = Server(kube, tell)
+        self._rate = Rate(BURST, PERIOD_S)
         self._touched = Signal()
         self.generation = 0
         self._sent: dict[str, tuple[str, Object]] = {}
@@ -89,6 +93,7 @@ class ApiPublisher:
                 self._tell(Notice("publish-failed", text, "error", self._pool.driver))
                 pause_s, retry_s = retry_s, min(retry_s * 2, RETRY_LAST_S)
             await wait_at_most(self._touched, seen, self._clock, pause_s)
+            await self._clock.sleep(self._rate.pause_s(self._clock.monotonic_s()))
 
     async def _publish(self) -> None:
         devices = self._fleet.of(Stack.DRA)
@@ -98,10 +103,13 @@ class ApiPublisher:
         beside = COUNTERS_BESIDE in (await self._server.rules()).quirks
         plan = writes(self._pool, devices, await self._actual(), Memory(self.generation, self._sent), beside)
         self.generation = max(self.generation, plan.generation)
+        lost: list[str] = []
         for slice_ in plan.creates:
-            self._remember(slice_, await self._kube.create(RESOURCE_SLICE, slice_))
+            lost += self._remember(slice_, await self._kube.create(RESOURCE_SLICE, slice_))
         for slice_ in plan.updates:
-            self._remember(slice_, await self._kube.update(RESOURCE_SLICE, slice_))
+            lost += self._remember(slice_, await self._kube.update(RESOURCE_SLICE, slice_))
+        if plan.creates or plan.updates:
+            self._tell_dropped(tuple(dict.fromkeys(lost)))
         for slice_ in plan.deletes:
             await self._kube.delete(RESOURCE_SLICE, slice_["metadata"]["name"], uid=slice_["metadata"]["uid"])
         self._report(plan, devices)
@@ -127,11 +135,14 @@ class ApiPublisher:
             text = f"{len(devices)} devices in {count} slices, generation {plan.generation}"
             self._tell(Notice("published", text, about=self._pool.driver))
 
-    def _remember(self, sent: Object, stored: Object) -> None:
-        """A dropped field is told once, and is no reason to write the same again for ever."""
+    def _remember(self, sent: Object, stored: Object) -> tuple[str, ...]:
+        """A dropped field is no reason to write the same again for ever. Returns the fields that were dropped."""
         version = stored["metadata"].get("resourceVersion", "")
         self._sent[sent["metadata"]["name"]] = (version, content(sent["spec"]))
-        lost = dropped(sent["spec"], stored.get("spec", {}))
+        return dropped(sent["spec"], stored.get("spec", {}))
+
+    def _tell_dropped(self, lost: tuple[str, ...]) -> None:
+        """Once, until other fields are."""
         if lost and lost != self._dropped:
             gates = sorted({_GATES[name] for place in lost for name in place.split(".") if name in _GATES})
             text = f"the API server dropped {', '.join(lost)}" + (f": gate {', '.join(gates)} is off" if gates else "")

@@ -38,3 +38,17 @@ async def wait_at_most(signal: Signal, seen: int, clock: Clock, duration_s: floa
         for wait in waits:
             wait.cancel()
     return signal.version
+
+
+class Rate:
+    """A limit: `burst` times at once, then once every `period_s`."""
+
+    def __init__(self, burst: int, period_s: float) -> None:
+        self._period_s = period_s
+        self._slack_s = (burst - 1) * period_s
+        self._due_s = float("-inf")
+
+    def pause_s(self, now_s: float) -> float:
+        """Take the next turn: how long to wait for it, on the clock of `now_s`."""
+        self._due_s = max(self._due_s, now_s - self._slack_s) + self._period_s
+        return max(0.0, self._due_s - self._period_s - now_s)

@@ -12,6 +12,7 @@ from tests.unit.driver.fakes import CDI, CONFIG, DRIVER, FOUR, KUBELET, Node, de
 from regauge.base import InputError
 from regauge.driver import Driver, Options
 from regauge.driver.process import check
+from regauge.driver.signals import Rate
 from regauge.kube import ServerUnavailable
 from regauge.model.kinds import NODE, RESOURCE_SLICE
 from regauge.pluginapi import ClaimRef, Health
@@ -344,3 +345,24 @@ def test_a_pool_of_several_nodes_is_published_by_one_and_prepared_by_all(publish
 def test_a_device_plugin_has_no_devices_of_other_nodes() -> None:
     with pytest.raises(InputError, match="serves the devices of its own node only"):
         check(FOUR.replace("devices:", NETWORK + "devices:").encode(), CONFIG)
+
+
+def test_slices_that_are_deleted_again_and_again_are_not_written_without_measure() -> None:
+    async def scenario(node: Node) -> None:
+        assert node.kube is not None
+        await node.start()
+        for _ in range(300):  # 30 s long, ten times a second
+            for slice_ in node.kube.slices():
+                node.kube.remove(RESOURCE_SLICE, slice_["metadata"]["name"])
+            await node.clock.advance(0.1)
+        assert 20 <= node.kube.calls.count(("create", "ResourceSlice")) <= 42
+        await node.clock.advance(2)
+        assert len(node.kube.slices()) == 1
+
+    run(scenario)
+
+
+def test_a_rate_is_a_burst_and_then_a_period() -> None:
+    rate = Rate(3, 1.0)
+    assert [rate.pause_s(0.0) for _ in range(5)] == [0.0, 0.0, 0.0, 1.0, 2.0]
+    assert rate.pause_s(100.0) == 0.0
