@@ -24,7 +24,7 @@ class PoolView:
     """One pool as one node sees it: `seen` of `announced` slices of `generation` are there.
 
     `broken`: the pool is incomplete as well as invalid. `present`: of an incomplete pool the slices that are there, which
-    offer nothing, and `past` those of older generations.
+    offer nothing, and `past` those of older generations; of an invalid one those whose place it keeps among the pools.
 
     `elsewhere` holds slices that do not concern the node, if the pool has counters: their devices may use the same.
     """
@@ -44,7 +44,8 @@ class PoolView:
 
     @property
     def binding(self) -> bool:
-        return any(one.traits.binding for one in self.slices)
+        seen = self.present if self.state == INVALID else self.slices
+        return any(one.traits.binding for one in seen)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -239,7 +240,7 @@ def _by_node(pool: PoolId, slices: list[SliceEntry]) -> PoolView:
     reason = _duplicate_device(offering)
     complete = len(slices) == first.announced
     if reason:
-        return PoolView(pool, INVALID, *facts, reason=reason, broken=not complete)
+        return PoolView(pool, INVALID, *facts, reason=reason, broken=not complete, present=offering)
     if complete:
         return PoolView(pool, COMPLETE, *facts, slices=offering)
     return PoolView(pool, INCOMPLETE, *facts, slices=offering, present=offering)
