@@ -123,7 +123,8 @@ def with_mistakes(found: Explanation, mistakes: Iterable[Mistake]) -> Explanatio
 
 def _mistake_text(found: Explanation, mistake: Mistake) -> str:
     if found.outcome == MISFIT and mistake.fits:
-        return f"a valid set exists, this scheduler misses it ({mistake.named})"
+        there = mistake.instead.removeprefix(f"{FITS}: ")
+        return f"a valid set exists, this scheduler misses it ({mistake.named}): {there}"
     return f"a known mistake of this version decides ({mistake.named}); without it: {mistake.instead}"
 
 

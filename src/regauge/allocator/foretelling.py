@@ -20,6 +20,7 @@ TIMEOUT_S = 10
 SLOWEST, FASTEST = 100_000, 600_000
 _SOON = 2_000
 _PATIENCE = 20_000
+_NO_LIMIT = 1 << 1_000
 _UNITS = ((86_400 * 365, "years"), (86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
@@ -43,14 +44,13 @@ class Timeout:
         verb = "will hit" if self.answer == YES else "may hit"
         return (
             f"kube-scheduler {verb} its filter timeout ({TIMEOUT_S} s) and report that instead of this answer: its search "
-            f"takes {least}{_rounded(self.steps)} steps, at {SLOWEST:,} to {FASTEST:,} a second "
-            f"{least}{_span(self.steps / FASTEST)} to {_span(self.steps / SLOWEST)}"
+            f"takes {least}{_rounded(self.steps)} steps, {least}{_span(self.steps / FASTEST)} at {FASTEST:,} a second, "
+            f"{least}{_span(self.steps / SLOWEST)} at {SLOWEST:,}"
         )
 
 
 def foretell(table: Table, patience: int = _PATIENCE, soon: int = _SOON) -> Timeout:
     """Count the steps of upstream's search, with at most `patience` of our own. The first `soon` are simply made."""
-    enough = TIMEOUT_S * FASTEST
     search: Search | None = None
     try:
         search = Search(table, Attempt(table), admit(table))
@@ -59,7 +59,7 @@ def foretell(table: Table, patience: int = _PATIENCE, soon: int = _SOON) -> Time
         if verdict is Verdict.STOPPED and guided:
             attempt = Attempt(table)
             search = _Counting(table, attempt, search.everything, _Plain(table, attempt), patience)
-            verdict = search.run(enough)
+            verdict = search.run(_NO_LIMIT)
     except _OutOfPatience:
         verdict = Verdict.STOPPED
     except Aborted:

@@ -20,7 +20,7 @@ def render(found: Explanation, devices: int = _MOST_DEVICES) -> str:
     if found.would_fit:
         lines.append("  what would help:")
         lines += [f"    {one.text}" for one in found.would_fit]
-    lines += [f"  {one.text}" for one in found.missed]
+    lines += [f"  {one.text}" for one in found.missed if one.text != found.text]
     if found.slow:
         lines.append(f"  {found.slow}")
     return "\n".join(lines)

@@ -157,8 +157,8 @@ def _print_claim(answer: ClaimAnswer) -> None:
     tell(f"ResourceClaim {answer.claim}: {answer.state}")
     tell(f"  {answer.text}")
     _holding(answer)
-    _cluster(answer)
-    _notes(answer.notes)
+    told = f"{answer.text}\n{_cluster(answer)}"
+    _notes(tuple(one for one in answer.notes if one not in told))
 
 
 def _holding(answer: ClaimAnswer) -> None:
@@ -179,12 +179,13 @@ def _holding(answer: ClaimAnswer) -> None:
     tell(f"usable on: {', '.join(found.nodes) or 'every node'}")
 
 
-def _cluster(answer: ClaimAnswer) -> None:
+def _cluster(answer: ClaimAnswer) -> str:
+    """The nodes, told. Gives back what was told of the examples."""
     from regauge.allocator import render
 
     cluster = answer.cluster
     if cluster is None:
-        return
+        return ""
     if len(cluster.nodes) > 1:
         tell(f"fits on {len(cluster.fitting)} of {len(cluster.nodes)} nodes")
         if cluster.reasons:
@@ -192,9 +193,11 @@ def _cluster(answer: ClaimAnswer) -> None:
             print_table(("NODES", "SUCH AS", "WHY NOT"), rows)
     shown = [*cluster.fitting[:1], *(example for _, _, example in cluster.reasons)]
     nearest = [one for one in answer.order if one in shown]
-    for name in nearest[:MOST_SHOWN]:
+    texts = [render(cluster.nodes[name]) for name in nearest[:MOST_SHOWN]]
+    for text in texts:
         tell()
-        tell(render(cluster.nodes[name]))
+        tell(text)
+    return "\n".join(texts)
 
 
 def _pod(answer: PodAnswer, asked: Asked) -> bool:

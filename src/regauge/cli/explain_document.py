@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_DETAILED = 100
 MOST_DETAILED_IN_LISTS = 10
+MOST_STEPS = 1 << 53  # what any reader of JSON takes for an exact number
 Json = dict[str, Any]
 
 
@@ -163,7 +164,9 @@ def _explanation(one: Explanation) -> form.NodePart:
         requests=[_request(note) for note in one.requests],
         would_fit=[change.text for change in one.would_fit],
         missed_by_this_version=[change.text for change in one.missed],
-        filter_timeout=None if timeout is None else form.FilterTimeout(timeout.answer, timeout.steps, timeout.complete),
+        filter_timeout=None
+        if timeout is None
+        else form.FilterTimeout(timeout.answer, min(timeout.steps, MOST_STEPS), timeout.complete),
         slow=one.slow,
     )
 

@@ -85,7 +85,7 @@ def searched(count: int, *requests: dict[str, Any], **constraint: str) -> Timeou
     [
         (lambda: searched(16, request(count=17)), UNLIKELY, 1 << 16),
         (lambda: searched(22, request(count=23)), POSSIBLE, 1 << 22),
-        (lambda: searched(31, request(count=32)), YES, 0),
+        (lambda: searched(31, request(count=32)), YES, 1 << 31),
         (lambda: searched(32, request(count=17), matchAttribute=f"{DRIVER}/group"), UNLIKELY, (1 << 17) - 1),
         (
             lambda: searched(8, *(request(f"r{number}") for number in range(6)), request("n", expression=NEVER)),
