@@ -250,7 +250,7 @@ class RehearsedNode:
             clock=FaultyClock(world.clock, process),
             boot_id=self.boot_id,
         )
-        work = _run(self.plan.plugins[plugin](net, place))
+        work = _run(self.plan.plugins[plugin], net, place)
         self.running[plugin] = _Running(process, net, asyncio.create_task(work, name=process.title))
 
     def kill_plugin(self, plugin: str, away_s: float | None) -> asyncio.Task[None] | None:
@@ -342,8 +342,18 @@ class RehearsedNode:
         await self.runtime.close()
 
 
+RELEASES = {"1.36": "v1.36.3", "1.37": "v1.37.2"}
+
+
+def release_of(minor: str) -> str:
+    """What a cluster of a minor says that it is: the release that it was held against, where there is one."""
+    return RELEASES.get(minor, f"v{minor}.0")
+
+
 class NodeWorld:
     """`World` whose kubelets and drivers are tasks, with containers that are records (the `virtual` runtime).
+
+    Server and kubelets say that they are of `git_version`, by default of the release that the rules' minor stands for.
 
     `injector` makes its ports fail. What happens once (a death, a device that vanishes) is for whoever sets `act`.
     """
@@ -358,7 +368,7 @@ class NodeWorld:
         wanted_env: Callable[[str], bool] = lambda _: True,
         *,
         store: Store | None = None,
-        git_version: str = "v1.36.3",
+        git_version: str = "",
     ) -> None:
         self.mode = mode
         self.clock = clock
@@ -370,7 +380,7 @@ class NodeWorld:
             rules,
             fault=lambda call: pass_write(self.injector, call),
             store=store,
-            git_version=git_version,
+            git_version=git_version or release_of(rules.minor),
         )
         self.kube: KubeClient = MemoryClient(self.control.api.as_actor("user"))
         self.notices: list[tuple[float, str, Notice]] = []
@@ -381,6 +391,8 @@ class NodeWorld:
 
     async def add_node(self, plan: NodePlan) -> RehearsedNode:
         """A node with a kubelet that runs, and its plugins beside it."""
+        options = replace(plan.options, kubelet_version=self.control.api.state.git_version)
+        plan = replace(plan, options=options)
         node = self.nodes[plan.name] = RehearsedNode(self, plan, self._machine(plan.name))
         node.make_directories()
         await node.start_kubelet()
@@ -454,5 +466,6 @@ def title(process: str, node: str) -> str:
     return f"{KUBELET} {node}" if process == KUBELET else f"{process} on {node}"
 
 
-async def _run(work: Awaitable[None]) -> None:
-    await work
+async def _run(plugin: Plugin, net: PluginNet, place: Place) -> None:
+    """Made when its task runs: a plugin that is killed before that never was."""
+    await plugin(net, place)
