@@ -29,6 +29,8 @@ STORIES = (
     "141-ext-pod-succeeded",
     "142-ext-and-claim",
     "152-preempt-cpu-victim-has-claim",
+    "160-podgroup-claim",
+    "163-job-gang",
 )
 
 

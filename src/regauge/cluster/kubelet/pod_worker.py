@@ -174,7 +174,10 @@ class PodWorker:
         return self._pause(step, failed=failed, written=written)
 
     async def _start_wanted(self) -> tuple[Plan, bool]:
-        """Start what the plan wants, each container at most once. The plan that is left, and whether a start failed."""
+        """Start what the plan wants, each container at most once. The plan that is left, and whether a start failed.
+
+        Containers that start together are told of together.
+        """
         tried: set[str] = set()
         failed = False
         while True:
@@ -182,9 +185,13 @@ class PodWorker:
             names = [name for name in step.start if name not in tried]
             if step.terminal or not names:
                 return step, failed
+            started = False
             for name in names:
                 tried.add(name)
-                failed = not await self._start(name) or failed
+                runs = await self._start(name)
+                started, failed = started or runs, failed or not runs
+            if started:
+                self._report()
 
     def _pause(self, step: Plan, *, failed: bool, written: bool) -> float:
         timings = self._node.options.timings
@@ -238,7 +245,6 @@ class PodWorker:
         now = next((one for one in self._node.runtime.containers() if one.id == run.id), run)
         if not now.running:
             self.exited(now)
-        self._report()
 
     def _fail(self, record: ContainerRecord, reason: str, message: str) -> None:
         record.waiting = Waiting(reason, message)

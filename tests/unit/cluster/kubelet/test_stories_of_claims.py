@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from tests.unit.cluster.kubelet.playing import claimed, gone, pod, ready_driver, same
@@ -67,8 +68,26 @@ def test_b03_shared() -> None:
         await world.clock.sleep(1)
         for name in ("q1", "q2"):
             await gone(world, name)
+        for name, shape in (("multi", _many), ("unref", _unnamed)):
+            world.claim(f"{name}-g", ("g", "b03.example.com", "gpu-0"))
+            pod(world, name, claims={"g": f"{name}-g"}, shape=shape)
+            await world.clock.sleep(2)
+            if name == "multi":
+                await gone(world, name)
 
-    same(simulate(scenario), Recording("B03-dra-shared"), "p1", "p2", "q1", "q2", calls=("sh",))
+    same(simulate(scenario), Recording("B03-dra-shared"), "p1", "p2", "q1", "q2", "multi", "unref")
+
+
+def _many(spec: dict[str, Any]) -> None:
+    """An init container and three others, all with the claim."""
+    first = spec["containers"][0]
+    spec["initContainers"] = [{**first, "name": "i"}]
+    spec["containers"] = [first, {**first, "name": "d"}, {**first, "name": "e"}]
+
+
+def _unnamed(spec: dict[str, Any]) -> None:
+    """The pod has the claim, no container names it."""
+    del spec["containers"][0]["resources"]
 
 
 @pytest.mark.row(49, how="vectors")

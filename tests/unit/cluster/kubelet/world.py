@@ -140,8 +140,12 @@ class World:
         init_limits: Mapping[str, str] | None = None,
         request: str = "",
         node: str = NODE_NAME,
+        shape: Callable[[dict[str, Any]], None] = lambda spec: None,
     ) -> str:
-        """A pod bound to the node; its claims (pod claim name to claim) are reserved for it. Returns its uid."""
+        """A pod bound to the node; its claims (pod claim name to claim) are reserved for it. `shape` changes its spec.
+
+        Returns its uid.
+        """
         container: dict[str, Any] = {"name": "c", "image": "i", "resources": {}}
         spec: dict[str, Any] = {
             "nodeName": node,
@@ -159,6 +163,7 @@ class World:
             named = {"request": request} if request else {}
             container["resources"]["claims"] = [{"name": key, **named} for key in claims]
             spec["resourceClaims"] = [{"name": key, "resourceClaimName": claim} for key, claim in claims.items()]
+        shape(spec)
         metadata = {"name": name, "namespace": "default", "annotations": dict(annotations or {})}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         uid = ""
