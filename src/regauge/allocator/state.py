@@ -78,6 +78,8 @@ class Attempt:
 
     def _roomy_beside(self, slot: Slot, device: int, chosen: dict[str, int]) -> bool:
         wanted, used = self._demand(slot, device), self.table.used(device)
+        if wanted.error:
+            raise Aborted(self.table.capacity_error(slot, str(self.devices[device].id), wanted))
         if self._grows and wanted.lent and not wanted.refusal:
             return self._looked_at(slot, wanted, used, chosen)
         return wanted.fits(used, chosen)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 from regauge.cel.environment import Environment, Overload
 from regauge.cel.types import Type, parse_type, substitute
 
-DEVICE = {
+DEVICE: dict[str, Any] = {
     "driver": "d.example.com",
     "allowMultipleAllocations": True,
     "attributes": {
@@ -210,11 +211,17 @@ class Generator:
         return self.make(parse_type(kind), depth - 1)
 
 
+def device(environment: Environment) -> dict[str, Any]:
+    """The device of all expressions; one with lists cannot be looked at where lists are not known."""
+    without = () if environment.reads_lists else ("ss", "ii")
+    known = {name: value for name, value in DEVICE["attributes"].items() if name not in without}
+    return {**DEVICE, "attributes": known}
+
+
 def case(name: str, expression: str, environment: Environment) -> str:
     """The line that the reference program reads."""
-    features = {
-        "ConsumableCapacity": environment.consumable_capacity,
-        "ListTypeAttributes": environment.list_attributes,
-    }
-    new = not environment.stored
-    return json.dumps({"name": name, "cel": expression, "device": DEVICE, "features": features, "newExpr": new})
+    features = {"ConsumableCapacity": environment.consumable_capacity}
+    if environment.minor > 35:
+        features["ListTypeAttributes"] = environment.list_attributes
+    line = {"name": name, "cel": expression, "device": device(environment), "features": features}
+    return json.dumps({**line, "newExpr": not environment.stored})
