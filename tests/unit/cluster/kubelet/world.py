@@ -350,7 +350,9 @@ class FakePlugin:
 
 
 class FakeDriver:
-    """A DRA driver that notes its calls. `fail` maps a claim's name to the errors it answers, one a call."""
+    """A DRA driver that notes its calls. `fail` maps a claim's name to the errors it answers, one a call; with `broken` the
+    call itself fails.
+    """
 
     def __init__(
         self, world: World, name: str, *, versions: tuple[str, ...] = ("v1.DRAPlugin",), tag: str = ""
@@ -367,6 +369,7 @@ class FakeDriver:
         self.cdi: bool | str = True
         self.requests: tuple[str, ...] | None = None
         self.drop = False
+        self.broken = ""
         self.statuses: list[RegistrationStatus] = []
         self.reports: asyncio.Queue[tuple[DeviceHealth, ...]] = asyncio.Queue()
 
@@ -399,6 +402,8 @@ class FakeDriver:
         self.world.calls.append(f"Prepare{self.tag} {','.join(ref.name for ref in claims)}")
         if self.slow_s:
             await self.world.clock.sleep(self.slow_s)
+        if self.broken:
+            raise RpcError("Internal", self.broken)
         return {} if self.skip else {ref.uid: self._prepared(ref) for ref in claims}
 
     def _prepared(self, ref: ClaimRef) -> PrepareResult:
