@@ -9,7 +9,8 @@ Whoever rehearses on it also names `regauge.cluster.api`, `regauge.cluster.contr
 
 A cluster that stays is put together from `regauge.cluster.persistence` (the store on disk), `regauge.cluster.store`,
 `regauge.cluster.access.certificates`, `regauge.cluster.access.identity`, `regauge.cluster.access.guard`,
-`regauge.cluster.access.bootstrap`, `regauge.cluster.controllers.accounts` and `regauge.cluster.queue`.
+`regauge.cluster.access.bootstrap`, `regauge.cluster.access.tokens`, `regauge.cluster.serving` (which versions are served),
+`regauge.cluster.controllers.accounts` and `regauge.cluster.queue`.
 """
 
 from regauge.cluster.clock import NothingLeft, TimeOver, VirtualClock, VirtualLoop, run_virtual

@@ -112,7 +112,8 @@ def read_patch(data: bytes, patch_type: PatchType) -> Any:
     try:
         body = msgspec.json.decode(data) if text else None
     except (msgspec.DecodeError, RecursionError):
-        raise bad_request(f"error decoding patch: {go_syntax_error(data.decode(errors='replace'))}") from None
+        before = "" if patch_type == "strategic" else "error decoding patch: "
+        raise bad_request(f"{before}{go_syntax_error(data.decode(errors='replace'))}") from None
     if patch_type == "json" and not isinstance(body, list):
         raise bad_request(f"error decoding patch: {_go_value(body)} into Go value of type []handlers.jsonPatchOp")
     if patch_type != "json" and not isinstance(body, dict):

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from regauge.cluster import serving
+from regauge.cluster.registry import known
 from regauge.cluster.schemas import Schemas
 from regauge.model import Kind
 from regauge.model.kinds import CUSTOM_RESOURCE_DEFINITION
@@ -183,7 +184,8 @@ def _operation(kind: Kind, name: str, method: str, action: str) -> dict[str, Any
         "x-kubernetes-group-version-kind": {"group": kind.group, "kind": kind.kind, "version": kind.version},
     }
     if method == "patch":
-        operation["requestBody"] = {"content": {item: {"schema": {"type": "object"}} for item in _PATCH_TYPES}}
+        types = [item for item in _PATCH_TYPES if known(kind) or "strategic" not in item]
+        operation["requestBody"] = {"content": {item: {"schema": {"type": "object"}} for item in types}}
     elif method in ("post", "put"):
         operation["requestBody"] = {"content": {"*/*": schema}}
     return operation

@@ -26,6 +26,7 @@ LOCK = "lock"
 NODES = "nodes"
 KUBECONFIG = "kubeconfig"
 CLUSTER = "regauge"
+KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,13 @@ class StateDirectory:
         if not token_path.exists():
             self._files.write(str(token_path), secrets.token_urlsafe(32).encode(), 0o600)
         return Credentials(authority, admin, token_path.read_text().strip())
+
+    def accounts_key(self) -> bytes:
+        """What the tokens of service accounts are signed with. Made once."""
+        path = self.path / "accounts.key"
+        if not path.exists():
+            self._files.write(str(path), secrets.token_bytes(KEY_BYTES), 0o600)
+        return path.read_bytes()
 
     def server(self, authority: Pair, addresses: Sequence[str], now_s: float) -> None:
         """Write the server's certificate for these addresses."""

@@ -42,6 +42,34 @@ spec:
   containers: [{name: c, image: "i:1", resources: {claims: [{name: a}]}}]
   resourceClaims: [{name: a, resourceClaimTemplateName: one}]
 """
+DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: things, singular: thing, kind: Thing}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    additionalPrinterColumns: [{name: Size, type: integer, jsonPath: .spec.size}]
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {size: {type: integer, maximum: 10}}}
+"""
+THING = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: one}\nspec: {size: %s}\n"
+RULE = """
+apiVersion: resource.k8s.io/v1beta2
+kind: DeviceTaintRule
+metadata: {name: bad}
+spec:
+  deviceSelector: {driver: accel.regauge.dev, device: none}
+  taint: {key: example.com/bad, effect: NoSchedule}
+"""
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\ndata: {a: '%s'}\n"
 
 
@@ -57,7 +85,7 @@ def test_what_is_served_is_found_and_explained(up: Program) -> None:
     assert "Server Version: v1.36.3" in up.kubectl("version")
     told = up.kubectl("explain", "pod.spec.resourceClaims.resourceClaimTemplateName")
     assert "FIELD: resourceClaimTemplateName <string>" in told
-    assert "Username    kubernetes-admin" in up.kubectl("auth", "whoami")
+    assert "kubernetes-admin" in up.kubectl("auth", "whoami")
     assert up.kubectl("get", "serviceaccounts", "default", "-o", "name") == "serviceaccount/default\n"
 
 
@@ -149,6 +177,48 @@ def test_roles_decide(up: Program) -> None:
     assert up.kubectl("auth", "can-i", "list", "pods", "--as=bob") == "yes\n"
     assert "no" in up.kubectl("auth", "can-i", "delete", "pods", "--as=bob", code=1)
     assert "cannot list resource" in up.kubectl("get", "pods", "-n", "kube-system", "--as=bob", code=1)
+
+
+def test_accounts_are_given_tokens_that_roles_decide_about(up: Program) -> None:
+    up.kubectl("create", "serviceaccount", "robot")
+    token = up.kubectl("create", "token", "robot", "--duration=20m").strip()
+    mine = ("--server", up.server, "--insecure-skip-tls-verify", "--token", token, "--kubeconfig", "/dev/null")
+    assert "system:serviceaccount:default:robot" in up.kubectl(*mine, "auth", "whoami")
+    assert 'User "system:serviceaccount:default:robot" cannot list' in up.kubectl(*mine, "get", "pods", code=1)
+    up.kubectl("create", "rolebinding", "robot", "--clusterrole=view", "--serviceaccount=default:robot")
+    up.kubectl(*mine, "get", "pods")
+    up.kubectl("delete", "serviceaccount", "robot")
+    assert "must be logged in" in up.kubectl(*mine, "get", "pods", code=1)
+    assert "BEGIN CERTIFICATE" in up.kubectl("get", "cm", "kube-root-ca.crt", "-o", "jsonpath={.data}")
+
+
+def test_custom_resources_follow_their_schema(up: Program) -> None:
+    up.kubectl("apply", "-f", "-", stdin=DEFINITION)
+    up.kubectl("wait", "crd/things.example.com", "--for=create", "--timeout=10s")
+    up.kubectl("apply", "-f", "-", stdin=THING % 3)
+    assert up.kubectl("get", "things", "--no-headers").split()[:2] == ["one", "3"]
+    assert "should be less than or equal to 10" in up.kubectl("apply", "-f", "-", stdin=THING % 11, code=1)
+    assert "FIELD: size <integer>" in up.kubectl("explain", "thing.spec.size")
+    assert 'thing.example.com "one" deleted' in up.kubectl("delete", "thing", "one")
+
+
+def test_what_is_not_done_is_said(up: Program) -> None:
+    up.kubectl("run", "quiet", "--image=x")
+    up.kubectl("wait", "pod/quiet", "--for=condition=Ready", "--timeout=20s")
+    assert "unsupported: exec of a pod" in up.kubectl("exec", "quiet", "--", "true", code=1)
+    assert "Metrics API not available" in up.kubectl("top", "pods", code=1)
+    up.kubectl("delete", "pod", "quiet", "--now")
+
+
+def test_older_versions_are_served_when_asked_for(tmp_path: Path) -> None:
+    options = ("--nodes", "1", "--runtime-config", "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true")
+    with running(tmp_path / "old", *options) as old:
+        old.kubectl("apply", "-f", "-", stdin=CLAIM)
+        assert "deprecated" in old.kubectl("get", "deviceclasses.v1beta1.resource.k8s.io")
+        shown = old.kubectl("get", "resourceclaimtemplates.v1beta1.resource.k8s.io", "one", "-o", "jsonpath={.spec}")
+        assert '"deviceClassName":"accel.example.com"' in shown and "exactly" not in shown
+        old.kubectl("apply", "-f", "-", stdin=RULE)
+        assert "NoSchedule" in old.kubectl("describe", "devicetaintrule", "bad")
 
 
 def test_lists_come_in_pages(up: Program) -> None:
