@@ -18,6 +18,7 @@ from regauge.model import Kind
 Schema = Mapping[str, Any]
 _REFERENCE = "#/$defs/"
 EMPTY: Schema = {}
+_OTHER_SHAPES = frozenset({("v1", "v1beta1")})
 
 
 class Schemas:
@@ -39,8 +40,9 @@ class Schemas:
         return self._roots.get((group, version, kind), "")
 
     def name_for(self, kind: Kind) -> str:
-        """The name of the definition of a kind, in its version or else in another that this minor knows."""
-        names = (self.name_of(kind.group, version, kind.kind) for version in (kind.version, *kind.others))
+        """The name of the definition of a kind, in its version or else in another of the same shape that this minor knows."""
+        versions = (kind.version, *(item for item in kind.others if (kind.version, item) not in _OTHER_SHAPES))
+        names = (self.name_of(kind.group, version, kind.kind) for version in versions)
         return next(filter(None, names), "")
 
     def of(self, kind: Kind) -> Schema:

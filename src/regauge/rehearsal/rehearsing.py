@@ -116,7 +116,7 @@ async def _estate(
     listen: Listen,
 ) -> Report:
     mode = Mode.LIVE if options.mode is Mode.LIVE else Mode.SIMULATED
-    git_version = estate.git_version if estate.git_version and not options.kube_version else f"v{rules_.minor}.0"
+    git_version = estate.git_version if estate.git_version and not options.kube_version else ""
     world = NodeWorld(mode, clock, rules_, Random(options.seed), machine, git_version=git_version)
     recorder = Recorder(clock.monotonic_s, listen)
     try:

@@ -11,6 +11,7 @@ from regauge.cluster.api import Api
 from regauge.cluster.bootstrap import new_api_server
 from regauge.cluster.server_state import ApiCall, Fault, no_fault
 from regauge.cluster.store import Store
+from regauge.features import rules
 from regauge.kube import AlreadyExists, ApiError, Conflict, Forbidden, Gone, Invalid, NotFound, WatchEvent
 from regauge.model import Kind
 from regauge.model.kinds import (
@@ -405,3 +406,15 @@ def test_server_side_apply_is_answered_in_words() -> None:
 def test_protected_namespaces_stay() -> None:
     with pytest.raises(Forbidden, match="this namespace may not be deleted"):
         server().delete(NAMESPACE, "kube-system")
+
+
+@pytest.mark.parametrize("minor", ["1.32", "1.33", "1.36", "1.37"])
+def test_claims_are_kept_whole_in_every_minor(minor: str) -> None:
+    """What is stored is v1, also where that minor's schemas know older shapes only."""
+    api = new_api_server(Clock(), random.Random(1), rules=rules(minor), git_version=f"v{minor}.0")
+    exactly = {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
+    asked = {"name": "r", "exactly": exactly}
+    made = api.create(
+        RESOURCE_CLAIM, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [asked]}}}, "default"
+    )
+    assert made["spec"]["devices"]["requests"] == [asked]
