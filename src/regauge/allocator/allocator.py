@@ -22,6 +22,7 @@ from regauge.allocator.explaining import (
     explain_all,
     with_mistakes,
 )
+from regauge.allocator.foretelling import GATE
 from regauge.allocator.inventory import Inventory
 from regauge.allocator.mistakes import Mistake, mistakes
 from regauge.allocator.outcome import Abort, Exhausted, Fit, NoFit, Outcome, Unsupported
@@ -168,6 +169,8 @@ class Allocator:
         offered = self.view(node)
         outcome = solve(problem, offered, self.usage, self.randomness, self.budget)
         found = explain(problem, offered, self.usage, outcome, reads_of(self.rules))
+        if found.timeout is not None and not self.rules.on(GATE):
+            found = replace(found, timeout=replace(found.timeout, limited=False))
         return found if found.outcome == FITS else with_mistakes(found, self.mistakes(node, claims, outcome))
 
     def mistakes(

@@ -16,6 +16,7 @@ from regauge.allocator.table import Table
 
 YES, POSSIBLE, UNLIKELY = "yes", "possible", "unlikely"
 TIMEOUT_S = 10
+GATE = "DRASchedulerFilterTimeout"
 # What the reference program was measured to do in a second, on the worst and the best of its long searches.
 SLOWEST, FASTEST = 100_000, 600_000
 _SOON = 2_000
@@ -28,12 +29,13 @@ _UNITS = ((86_400 * 365, "years"), (86_400, "days"), (3_600, "hours"), (60, "min
 class Timeout:
     """Whether the scheduler runs into the time limit of its filter on a node: `answer` is one of the words above.
 
-    `steps` of its search were counted; `complete` if those are all.
+    `steps` of its search were counted; `complete` if those are all. `limited` False: it has no such limit.
     """
 
     answer: str
     steps: int
     complete: bool
+    limited: bool = True
 
     @property
     def text(self) -> str:
@@ -41,10 +43,13 @@ class Timeout:
         if self.answer == UNLIKELY:
             return ""
         least = "" if self.complete else "more than "
-        verb = "will hit" if self.answer == YES else "may hit"
+        will = "will hit" if self.answer == YES else "may hit"
+        what = f"{will} its filter timeout ({TIMEOUT_S} s) and report that instead of this answer"
+        if not self.limited:
+            what = f"has no filter timeout, as {GATE} is off, and does nothing else until it is done"
         return (
-            f"kube-scheduler {verb} its filter timeout ({TIMEOUT_S} s) and report that instead of this answer: its search "
-            f"takes {least}{_rounded(self.steps)} steps, {least}{_span(self.steps / FASTEST)} at {FASTEST:,} a second, "
+            f"kube-scheduler {what}: its search takes {least}{_rounded(self.steps)} steps, "
+            f"{least}{_span(self.steps / FASTEST)} at {FASTEST:,} a second, "
             f"{least}{_span(self.steps / SLOWEST)} at {SLOWEST:,}"
         )
 

@@ -12,7 +12,7 @@ from regauge.features import rules as rules_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.allocator import DeviceReason, Explanation, SlotNote
+    from regauge.allocator import DeviceReason, Explanation, SlotNote, Timeout
     from regauge.collect import Estate
     from regauge.model import Rules
     from regauge.scheduler import ClaimAnswer, HeldDevice, Holding, NodeVerdict, PodAnswer, SeveralAnswer
@@ -164,11 +164,14 @@ def _explanation(one: Explanation) -> form.NodePart:
         requests=[_request(note) for note in one.requests],
         would_fit=[change.text for change in one.would_fit],
         missed_by_this_version=[change.text for change in one.missed],
-        filter_timeout=None
-        if timeout is None
-        else form.FilterTimeout(timeout.answer, min(timeout.steps, MOST_STEPS), timeout.complete),
+        filter_timeout=None if timeout is None else _timeout(timeout),
         slow=one.slow,
     )
+
+
+def _timeout(timeout: Timeout) -> form.FilterTimeout:
+    answer = timeout.answer if timeout.limited else "unlikely"
+    return form.FilterTimeout(answer, min(timeout.steps, MOST_STEPS), timeout.complete)
 
 
 def _request(note: SlotNote) -> form.RequestPart:

@@ -466,3 +466,11 @@ def test_the_later_form_of_the_nodes_own_resources_is_unsupported_in_words() -> 
     found = told("pod", "p", objects, "1.37", DRANodeAllocatableResources=True)
     assert found["answer"] == "ends with an error"
     assert "unsupported: nodeAllocatableResources of device d/n1/a" in found["text"]
+
+
+def test_without_its_time_limit_the_scheduler_is_stuck() -> None:
+    objects = [NODE, CLASS, slice_of(*({"name": f"g{number}"} for number in range(31))), claim(count=32)]
+    limited, stuck = told("claim", "c", objects), told("claim", "c", objects, DRASchedulerFilterTimeout=False)
+    assert on_n1(limited)["filterTimeout"]["answer"] == "yes" and "will hit" in on_n1(limited)["slow"]
+    assert on_n1(stuck)["filterTimeout"] == {"answer": "unlikely", "steps": 1 << 31, "complete": True}
+    assert "has no filter timeout, as DRASchedulerFilterTimeout is off" in on_n1(stuck)["slow"]
