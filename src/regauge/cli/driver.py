@@ -24,6 +24,14 @@ class LogFormat(StrEnum):
     json = "json"
 
 
+PodUid = Annotated[
+    str,
+    typer.Option(
+        "--pod-uid", metavar="UID", envvar="POD_UID", help="Of the driver's pod: a newer one may replace it running."
+    ),
+]
+
+
 def command(
     context: typer.Context,
     config: Annotated[str, typer.Option("--config", metavar="FILE", help="The description of devices.")] = "",
@@ -41,12 +49,7 @@ def command(
     node: Annotated[
         str | None, typer.Option("--node", metavar="NAME", envvar="NODE_NAME", help="Default: the host's name.")
     ] = None,
-    pod_uid: Annotated[
-        str,
-        typer.Option(
-            "--pod-uid", metavar="UID", envvar="POD_UID", help="Of the driver's pod: a newer one may replace it running."
-        ),
-    ] = "",
+    pod_uid: PodUid = "",
     cdi_dir: Annotated[
         str, typer.Option("--cdi-dir", metavar="DIR", help="Where CDI specs are written.")
     ] = "/var/run/cdi",
