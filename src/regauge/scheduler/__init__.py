@@ -23,7 +23,7 @@ from regauge.scheduler.changing import (
     changed,
     object_name,
 )
-from regauge.scheduler.claims import group_of_claim, pod_claims
+from regauge.scheduler.claims import group_of_claim, owned_by, pod_claims, reserved_for
 from regauge.scheduler.devices import PoolUse
 from regauge.scheduler.explaining import ClaimAnswer, explain_claim
 from regauge.scheduler.explaining_pods import NodeVerdict, PodAnswer, example_nodes, explain_pod
@@ -131,8 +131,10 @@ __all__ = [
     "near",
     "node_requirements",
     "object_name",
+    "owned_by",
     "pod_claims",
     "pod_requests",
+    "reserved_for",
     "schedule",
     "schedule_group",
     "tolerates",

@@ -13,6 +13,7 @@ from regauge.model import Quantity
 from regauge.model.core import Container, Pod, PodResourceClaim
 from regauge.model.resource import ResourceClaim
 from regauge.pluginapi import ClaimRef, PreparedDevice
+from regauge.scheduler import group_key, owned_by, reserved_for
 
 
 class ClaimTrouble(Exception):
@@ -181,19 +182,20 @@ def _pod_claim(pod: Pod, one: PodResourceClaim) -> PodClaim | None:
     raise ClaimTrouble(f'pod "{pod.metadata.namespace}/{pod.metadata.name}": ResourceClaim not created yet')
 
 
-def check_use(pod: Pod, one: PodClaim, claim: ResourceClaim) -> None:
-    """Whether a pod may use a claim: it owns a generated one, and it is reserved for it. Raises `ClaimTrouble`."""
+def check_use(pod: Pod, one: PodClaim, claim: ResourceClaim, *, by_group: bool) -> None:
+    """Whether a pod may use a claim: a generated one is its own, and it is reserved for it. `by_group`: its pod group may
+    stand for it. Raises `ClaimTrouble`.
+    """
     meta, owner = claim.metadata, pod.metadata
-    if one.generated and not any(ref.controller and ref.uid == owner.uid for ref in meta.owner_references):
+    if one.generated and not owned_by(claim, pod, by_group=by_group):
+        group = group_key(pod) if by_group else None
+        owners = f"neither Pod nor PodGroup {group[1]} is the owner" if group else "Pod is not owner"
+        title = f"{owner.namespace}/{owner.name}"
+        raise ClaimTrouble(f"ResourceClaim {meta.namespace}/{meta.name} was not created for Pod {title} ({owners})")
+    if not reserved_for(claim, pod, by_group=by_group):
         raise ClaimTrouble(
-            f"ResourceClaim {meta.namespace}/{meta.name} was not created for pod {owner.namespace}/{owner.name}"
-            " (pod is not owner)"
+            f"pod {owner.name} ({owner.uid}) is not allowed to use ResourceClaim {meta.name} ({meta.uid})"
         )
-    group = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
-    for consumer in claim.status.reserved_for:
-        if consumer.uid == owner.uid or (consumer.resource == "podgroups" and group and consumer.name == group):
-            return
-    raise ClaimTrouble(f"pod {owner.name} ({owner.uid}) is not allowed to use ResourceClaim {meta.name} ({meta.uid})")
 
 
 def container_requests(pod: Pod, container: Container, *, bridge: bool) -> list[tuple[str, str]]:

@@ -201,7 +201,7 @@ class DRAManager:
             claim = view(self.api.get(RESOURCE_CLAIM, one.claim, pod.metadata.namespace), ResourceClaim)
         except (ApiError, TransientError) as error:
             raise ClaimTrouble(f"fetch ResourceClaim {one.claim}: {error}") from None
-        check_use(pod, one, claim)
+        check_use(pod, one, claim, by_group=self.options.rules.on("DRAWorkloadResourceClaims"))
         drivers_of(claim)
         return claim
 

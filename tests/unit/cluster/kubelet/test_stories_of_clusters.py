@@ -17,6 +17,7 @@ from regauge.model.kinds import (
     LEASE,
     NODE,
     POD,
+    POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
 )
@@ -404,3 +405,40 @@ async def beating(world: World, seconds: int) -> None:
         renewed = f"{world.server.state.now().removesuffix('Z')}.000000Z"
         world.api.patch(LEASE, "fake-2", {"spec": {"renewTime": renewed}}, LEASES)
         await world.clock.sleep(1)
+
+
+GROUPS = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+
+
+@pytest.mark.row(67, how="unit")
+@pytest.mark.parametrize("minor", ["1.36", "1.37"])
+def test_a_claim_of_a_pod_group_on_its_node(minor: str) -> None:
+    """Prepared once for all pods of the group, unprepared after the last one, allocated until the group goes."""
+    driver = "group.example.com"
+    gates = {**GROUPS, **({"GangScheduling": True} if minor == "1.36" else {})}
+
+    async def scenario(world: World) -> None:
+        await prepared(world, driver)
+        template(world, driver)
+        entry = {"name": "g", "resourceClaimTemplateName": "t"}
+        group = {"schedulingPolicy": {"gang": {"minCount": 2}}, "resourceClaims": [entry]}
+        world.api.create(POD_GROUP, {"metadata": {"name": "pg"}, "spec": group}, "default")
+        for name in ("a", "b"):
+            submit(world, name, from_template="t", schedulingGroup={"podGroupName": "pg"})
+        await world.clock.sleep(5)
+        assert (world.phase("a"), world.phase("b")) == ("Running", "Running")
+        (made,) = world.api.list(RESOURCE_CLAIM)
+        (user,) = made["status"]["reservedFor"]
+        assert (user["apiGroup"], user["resource"], user["name"]) == ("scheduling.k8s.io", "podgroups", "pg")
+        await gone(world, "a")
+        assert not any(call.startswith("Unprepare") for call in world.calls)
+        await gone(world, "b")
+        (made,) = world.api.list(RESOURCE_CLAIM)
+        assert made["status"]["allocation"]
+        world.api.delete(POD_GROUP, "pg", "default")
+        await world.clock.sleep(2)
+        assert world.api.list(RESOURCE_CLAIM) == ()
+
+    world = simulate(scenario, grace_s=NEVER_LOST_S, minor=minor, gates=gates)
+    asked = [call.rpartition("-")[0] for call in world.calls if call.startswith(("Prepare", "Unprepare"))]
+    assert asked == ["Prepare pg-g", "Unprepare pg-g"]

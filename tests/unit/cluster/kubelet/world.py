@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from regauge.base import MemoryFiles
@@ -57,6 +58,7 @@ class World:
     timings: Timings = field(default_factory=Timings)
     topology: Topology = field(default_factory=Topology)
     plane: ControlPlane | None = None
+    gates: Mapping[str, bool] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
@@ -77,7 +79,7 @@ class World:
 
     def new_kubelet(self) -> Kubelet:
         options = KubeletOptions(
-            rules=rules(self.minor, {}),
+            rules=rules(self.minor, self.gates),
             directory=ROOT,
             topology=self.topology,
             timings=self.timings,
@@ -448,6 +450,7 @@ def simulate(
     minor: str = "1.36",
     topology: Topology | None = None,
     grace_s: float | None = None,
+    gates: Mapping[str, bool] = MappingProxyType({}),
 ) -> World:
     """Run a scenario on a started node in virtual time; with `grace_s` (how long a node may be silent) in a cluster."""
     worlds: list[World] = []
@@ -455,9 +458,9 @@ def simulate(
     async def main(clock: VirtualClock) -> None:
         plane = None
         if grace_s is not None:
-            plane = ControlPlane(clock, random.Random(1), rules(minor, {}), node_grace_s=grace_s)
+            plane = ControlPlane(clock, random.Random(1), rules(minor, gates), node_grace_s=grace_s)
             plane.start()
-        world = World(clock, minor, timings or Timings(node_status_s=5.0), topology or Topology(), plane)
+        world = World(clock, minor, timings or Timings(node_status_s=5.0), topology or Topology(), plane, gates)
         worlds.append(world)
         await world.kubelet.start()
         await clock.sleep(1)
