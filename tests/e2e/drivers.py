@@ -27,12 +27,14 @@ def host_node() -> str:
 
 @dataclass
 class Driver:
-    """A driver with a description in a file. `plugin` and `claims` name its devices by stack."""
+    """A driver with a description in a file. `plugin` and `claims` name its devices by stack; with a `pod_uid` it is one
+    of several instances."""
 
     site: Site
     word: str
     plugin: tuple[str, ...]
     claims: tuple[str, ...]
+    pod_uid: str = ""
     process: subprocess.Popen[bytes] | None = None
     starts: list[Path] = field(default_factory=list)
 
@@ -100,13 +102,14 @@ class Driver:
 
     def start(self, *options: str) -> None:
         """Start it and come back when it is registered for all that it serves."""
-        log = self.site.root / f"{self.word}-{len(self.starts)}.log"
+        log = self.site.root / f"{self.word}{self.pod_uid[:8]}-{len(self.starts)}.log"
         self.starts.append(log)
         command = [sys.executable, "-m", "regauge", "driver", f"--config={self.config}", "--log=json"]
         command += [f"--kubelet-dir={self.site.kubelet_dir}", f"--cdi-dir={self.site.cdi_dir}"]
         command += [f"--kubeconfig={self.site.kubeconfig()}", f"--node={self.site.node}", *options]
         with log.open("wb") as out:
-            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=out)
+            env = {**os.environ, "POD_UID": self.pod_uid}
+            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=out, env=env)
         stacks = bool(self.plugin) + bool(self.claims)
         until(lambda: len(self.notices("registered")) >= stacks, f"{self.name} is registered", START_S)
         until(lambda: not self.claims or self.site.slices(self.name), f"{self.name} has slices", START_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -206,3 +207,38 @@ def test_a_pod_ends_while_the_driver_is_away(site: Site, driver: Driver, pods: P
     site.figure("driver back until a pod deleted meanwhile is gone", time.monotonic() - start)
     assert driver.prepared() == {}
     assert [name for name in driver.specs() if "_" in name] == []
+
+
+@pytest.mark.row(198, how="real")
+def test_a_newer_driver_replaces_one_that_runs(site: Site, pods: Pods) -> None:
+    """The kubelet calls the newer one at once, for claims of the older too; no slice goes away in between."""
+    old, new = (Driver(site, "two", (), ("claim-a", "claim-b"), str(uuid.uuid4())) for _ in range(2))
+    try:
+        old.describe()
+        old.device_class()
+        old.start()
+        for letter in "ab":
+            old.claim(f"two-{letter}", f"claim-{letter}")
+        pods.claims("two-a", {"gpu": "two-a"}, one=["gpu"], none=[])
+        pods.running("two-a")
+        slices = [one["metadata"]["uid"] for one in site.slices(old.name)]
+        new.start()
+        pods.claims("two-b", {"gpu": "two-b"}, one=["gpu"], none=[])
+        pods.running("two-b")
+        assert pods.seen("two-b", "one").beyond(pods.seen("two-b", "none")) == new.expected("claim-b")
+        assert (len(old.notices("prepared")), len(new.notices("prepared"))) == (1, 1)
+        pods.delete("two-a")
+        until(lambda: new.notices("unprepared"), "released by the newer one", 15)
+        assert old.stop() == 0
+        until(lambda: new.notices("leading"), "the newer one leads", 15)
+        pods.claims("two-c", {"gpu": "two-a"}, one=["gpu"], none=[])
+        pods.running("two-c")
+        assert pods.seen("two-c", "one").beyond(pods.seen("two-c", "none")) == new.expected("claim-a")
+        assert [one["metadata"]["uid"] for one in site.slices(new.name)] == slices
+        pods.delete("two-b", "two-c")
+        until(lambda: new.prepared() == {}, "all released", 15)
+        assert new.stop() == 0
+    finally:
+        for one in (old, new):
+            one.clean()
+        site.run("delete", "deviceclass", new.name, "--ignore-not-found")
