@@ -31,6 +31,11 @@ Case = Mapping[str, Any]
 V = TypeVar("V", bound=View)
 SelectorsFor = Callable[[Rules], Selectors]
 Objects = list[dict[str, Any]]
+# In the order in which the reference program writes them.
+_KEYS = (
+    "name", "results", "error", "errorOnNode", "micros", "newMicros", "allocateOneCalls", "variant", "timedOut", "pools",
+    "nodes",
+)  # fmt: skip
 
 
 class _Format(msgspec.Struct, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
@@ -76,7 +81,12 @@ def answer(
     budget: int = 10_000_000,
 ) -> dict[str, Any]:
     """The result of one allocation case. Raises `InputError` for objects that cannot be read."""
-    out: dict[str, Any] = {"name": case.get("name", ""), "results": None, "error": ""}
+    found = _found(case, clock, randomness, selectors, budget)
+    return {key: found[key] for key in _KEYS if key in found}
+
+
+def _found(case: Case, clock: Clock, randomness: Randomness, selectors: SelectorsFor, budget: int) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": case.get("name", ""), "results": None, "error": "", "micros": 0.0}
     settings, ruling, wrong = _settings(case)
     if settings is None or isinstance(settings, Unsupported):
         out["error"] = wrong
@@ -99,10 +109,13 @@ def answer(
         nodes = [view(one, Node) for one in case["nodes"]]
         outcomes = allocator.allocate_nodes(nodes, claims)
         # Upstream's process would be gone, and with it what it found for the nodes before.
-        crash = next((one for one in outcomes.values() if isinstance(one, Abort) and one.text.startswith("PANIC")), None)
+        crash = next(
+            (one for one in outcomes.values() if isinstance(one, Abort) and one.text.startswith("PANIC")), None
+        )
         if crash is not None:
             return out | {"error": crash.text}
-        out["nodes"] = [_on_node(node.metadata.name, outcomes[node.metadata.name], case) for node in nodes]
+        micros = (clock.monotonic_s() - made_s) * 1e6 / len(nodes)
+        out["nodes"] = [_on_node(node.metadata.name, outcomes[node.metadata.name], case, micros) for node in nodes]
     else:
         node = view(case.get("node", {}), Node)
         outcome = allocator.allocate(node, claims)
@@ -190,9 +203,10 @@ def _documents(results: tuple[Any, ...], case: Case) -> list[dict[str, Any]]:
     return documents
 
 
-def _on_node(name: str, outcome: Outcome, case: Case) -> dict[str, Any]:
+def _on_node(name: str, outcome: Outcome, case: Case, micros: float) -> dict[str, Any]:
+    """`micros` is this node's share: nodes that are alike are answered together."""
     told = _told(outcome, case)
-    return {"node": name, "results": told["results"], "error": told["error"]}
+    return {"node": name, "results": told["results"], "error": told["error"], "micros": micros}
 
 
 def _pools(node_view: NodeView | Abort) -> list[dict[str, Any]]:

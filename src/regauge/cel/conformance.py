@@ -22,6 +22,8 @@ from regauge.model.resource import DeviceAttribute, DeviceCapacity
 
 Answer = dict[str, Any]
 T = TypeVar("T")
+# In the order in which the reference program writes them.
+_KEYS = ("name", "compileError", "outputType", "maxCost", "result", "runtimeError", "actualCost")
 
 _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
@@ -63,8 +65,14 @@ class _Line(msgspec.Struct):
 def conformance(case: Mapping[str, Any]) -> Answer:
     """The answer to a case of either format. Raises `InputError` for a case that is not of its format."""
     if "cel" in case:
-        return _answer(_read(case, _Question))
-    return {**case, **_outcome(_read(case, _Line))}
+        found = _answer(_read(case, _Question))
+        return {key: found[key] for key in _KEYS if key in found}
+    return _sorted({**case, **_outcome(_read(case, _Line))})
+
+
+def _sorted(found: Mapping[str, Any]) -> Answer:
+    """With the keys in order, as the reference program writes what it has read."""
+    return {key: _sorted(one) if isinstance(one, dict) else one for key, one in sorted(found.items())}
 
 
 def _read(case: Mapping[str, Any], kind: type[T]) -> T:
@@ -97,10 +105,12 @@ def _outcome(line: _Line) -> Answer:
     if isinstance(program, CompileError):
         return {"outcome": "compile_error", "error": program.text}
     found = program.measure(_prepared(line.device))
-    answer: Answer = {"type": program.output, "max_cost": program.max_cost, "actual_cost": found.cost}
+    answer: Answer = {"type": program.output, "max_cost": program.max_cost}
     if isinstance(found.outcome, EvalError):
+        # Nothing was evaluated on a device that cannot be read.
+        answer |= {"actual_cost": found.cost} if found.cost else {}
         return answer | {"outcome": "runtime_error", "error": found.outcome.text}
-    return answer | {"outcome": "true" if found.outcome else "false"}
+    return answer | {"actual_cost": found.cost, "outcome": "true" if found.outcome else "false"}
 
 
 def _answer(question: _Question) -> Answer:
