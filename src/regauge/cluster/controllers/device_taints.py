@@ -153,7 +153,7 @@ class DeviceTaintEviction:
             named.append((decide.special_name(pod), True))
         for name, own in named:
             claim = self.api.find(RESOURCE_CLAIM, name, pod["metadata"]["namespace"]) if name else None
-            if claim is None or not any(user["uid"] == pod["metadata"]["uid"] for user in decide.users(claim)):
+            if claim is None or not decide.is_reserved_for(claim, pod):
                 continue
             if own and not decide.owned_by(claim, pod):
                 continue

@@ -20,6 +20,7 @@ from regauge.model.kinds import (
     POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
 )
 
 NEVER_LOST_S = 86_400.0
@@ -442,3 +443,33 @@ def test_a_claim_of_a_pod_group_on_its_node(minor: str) -> None:
     world = simulate(scenario, grace_s=NEVER_LOST_S, minor=minor, gates=gates)
     asked = [call.rpartition("-")[0] for call in world.calls if call.startswith(("Prepare", "Unprepare"))]
     assert asked == ["Prepare pg-g", "Unprepare pg-g"]
+
+
+@pytest.mark.row(224, how="unit")
+def test_all_pods_of_a_group_are_evicted_from_its_tainted_device() -> None:
+    driver = "group.example.com"
+
+    async def scenario(world: World) -> None:
+        await prepared(world, driver)
+        template(world, driver)
+        entry = {"name": "g", "resourceClaimTemplateName": "t"}
+        group = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry]}
+        world.api.create(POD_GROUP, {"metadata": {"name": "pg"}, "spec": group}, "default")
+        for name in ("a", "b"):
+            submit(world, name, from_template="t", schedulingGroup={"podGroupName": "pg"})
+        submit(world, "other", from_template="t")
+        await world.clock.sleep(5)
+        assert [world.phase(name) for name in ("a", "b", "other")] == ["Running"] * 3
+        (made,) = [one for one in world.api.list(RESOURCE_CLAIM) if one["metadata"]["name"].startswith("pg-")]
+        (result,) = made["status"]["allocation"]["devices"]["results"]
+        (slice_,) = world.api.list(RESOURCE_SLICE)
+        taint = {"key": "example.com/hot", "effect": "NoExecute"}
+        devices = [
+            {**one, **({"taints": [taint]} if one["name"] == result["device"] else {})}
+            for one in slice_["spec"]["devices"]
+        ]
+        world.api.update(RESOURCE_SLICE, {**slice_, "spec": {**slice_["spec"], "devices": devices}})
+        await world.clock.sleep(6)
+        assert [one["metadata"]["name"] for one in world.api.list(POD)] == ["other"]
+
+    simulate(scenario, grace_s=NEVER_LOST_S, gates={**GROUPS, "GangScheduling": True})
