@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.cluster.semantics import semantic_differences
-from tests.unit.cluster.vectors import known_differences, validation_differences
+from tests.unit.cluster.vectors import known_differences, later_differences, validation_differences
 
 
 def told(found: dict[str, str], known: dict[str, str]) -> str:
@@ -18,6 +18,7 @@ def told(found: dict[str, str], known: dict[str, str]) -> str:
 
 CASES = {"default": 2343, "all": 512, "off": 28}
 SHARE = 0.98
+LATER = 152
 
 
 @pytest.mark.row(12, 43, 44, 46, 183, 184, 213, 224, how="vectors")
@@ -26,6 +27,15 @@ def test_single_calls_are_answered_as_the_real_server_does(gates: str) -> None:
     found, number = validation_differences(gates)
     assert number == CASES[gates]
     assert told(found, known_differences(f"validation_{gates}")) == ""
+
+
+@pytest.mark.row(12, 43, 44, 46, 224, 238, how="vectors")
+def test_what_1_37_answers_otherwise_is_answered_as_it_does() -> None:
+    found, number = later_differences()
+    known = known_differences("validation_1_37")
+    assert number == 539
+    assert told(found, known) == ""
+    assert len(known) <= LATER
 
 
 def test_at_least_as_much_agrees_as_before() -> None:
