@@ -62,6 +62,7 @@ def compared(seed: int, count: int, environment: Environment) -> Counter[str]:
         assert outcome == expected, said
         if expected != "compile_error":
             assert most == result.get("maxCost", 0), (*said, most, result.get("maxCost"))
+        if expected in ("true", "false"):
             # The reference walks maps in random order, and what a search over one costs is chance.
             assert cost <= max(most, result.get("actualCost", 0)), (*said, cost, most)
         outcomes[outcome] += 1
