@@ -27,6 +27,12 @@ RuntimeConfig = Annotated[
         help="Versions of the API to serve or not, such as resource.k8s.io/v1beta1=true; api/all, api/beta, api/alpha.",
     ),
 ]
+TopologyPolicy = Annotated[
+    str, typer.Option("--topology-policy", help="none, best-effort, restricted or single-numa-node.")
+]
+RunCommands = Annotated[
+    bool, typer.Option("--run-commands", help="Run the commands of pods here, as processes with your rights.")
+]
 
 
 def api_versions(text: str | None) -> dict[str, bool]:
@@ -63,14 +69,10 @@ def command(
     feature_gates: FeatureGates = None,
     listen: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Port 0: any.")] = "127.0.0.1:0",
     expose: Annotated[bool, typer.Option("--expose", help="Listen also where other machines reach it.")] = False,
-    topology_policy: Annotated[
-        str, typer.Option("--topology-policy", help="none, best-effort, restricted or single-numa-node.")
-    ] = "none",
+    topology_policy: TopologyPolicy = "none",
     topology_scope: Annotated[str, typer.Option("--topology-scope", help="container or pod.")] = "container",
     runtime_config: RuntimeConfig = None,
-    run_commands: Annotated[
-        bool, typer.Option("--run-commands", help="Run the commands of pods here, as processes with your rights.")
-    ] = False,
+    run_commands: RunCommands = False,
 ) -> None:
     """A cluster in this process that kubectl believes in: API server, controllers, scheduler, nodes with our driver.
 
