@@ -115,9 +115,9 @@ def run(options: Options) -> Iterator[Row]:
         print("driver: not measured, the peer is not built (make oracles)", file=sys.stderr)
         return
     with place(FEW, "dra") as few:
+        yield beside("prepare a claim, p50", few.pair("full", 100 * options.rounds), NEW_LIMIT)
         again = few.pair("noop", 1_000 * options.rounds)
         yield beside("prepare again what is prepared, p50", again, AGAIN_LIMIT)
-        yield beside("prepare a claim, p50", few.pair("full", 100 * options.rounds, 1), NEW_LIMIT)
     with place(SOME, "dra") as some:
         pair = some.pair("concurrent", CONCURRENT)
         yield beside(f"prepare {CONCURRENT:,} claims at once, until the last", pair, None, "total_us")
