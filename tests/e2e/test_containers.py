@@ -40,8 +40,11 @@ MOUNT_OPTIONS = {"cdi": "ro,nosuid,nodev", "classic": "ro", "both": "ro,nosuid,n
 
 @pytest.mark.row(1, how="real")
 @pytest.mark.row(2, how="real")
+@pytest.mark.row(14, how="real")
 @pytest.mark.row(31, how="real")
-@pytest.mark.row(49, how="real")
+@pytest.mark.row(32, how="real")
+@pytest.mark.row(33, how="real")
+@pytest.mark.row(34, how="real")
 @pytest.mark.parametrize("answer", ["cdi", "classic", "both"])
 def test_by_limits(site: Site, driver: Driver, pods: Pods, answer: str) -> None:
     """Two containers with a device each, and one without: by CDI, by the classic fields, by both."""
@@ -58,8 +61,9 @@ def test_by_limits(site: Site, driver: Driver, pods: Pods, answer: str) -> None:
     assert [plain.beyond(seen) for seen in got] == [NOTHING, NOTHING]
 
 
-@pytest.mark.row(31, how="real")
-@pytest.mark.row(50, how="real")
+@pytest.mark.row(32, how="real")
+@pytest.mark.row(33, how="real")
+@pytest.mark.row(34, how="real")
 def test_two_devices_in_one_container(driver: Driver, pods: Pods) -> None:
     pods.limits("both-devices", driver.resource, two=2, none=0)
     pods.running("both-devices")
@@ -68,8 +72,9 @@ def test_two_devices_in_one_container(driver: Driver, pods: Pods) -> None:
 
 
 @pytest.mark.row(2, how="real")
-@pytest.mark.row(32, how="real")
 @pytest.mark.row(49, how="real")
+@pytest.mark.row(50, how="real")
+@pytest.mark.row(51, how="real")
 def test_by_a_claim_of_its_own(site: Site, driver: Driver, pods: Pods) -> None:
     driver.claim("own", template=True)
     pods.claims("own", {"gpu": "template:own"}, user=["gpu"], none=[])
@@ -86,7 +91,8 @@ def test_by_a_claim_of_its_own(site: Site, driver: Driver, pods: Pods) -> None:
     assert driver.spec_of(uid) not in driver.specs()
 
 
-@pytest.mark.row(33, how="real")
+@pytest.mark.row(50, how="real")
+@pytest.mark.row(62, how="real")
 def test_one_claim_for_two_containers_and_an_init_container(site: Site, driver: Driver, pods: Pods) -> None:
     driver.claim("inner", "claim-b")
     parts = [container(name, site.image, claims=[{"name": "gpu"}]) for name in ("first", "second")]
@@ -102,7 +108,8 @@ def test_one_claim_for_two_containers_and_an_init_container(site: Site, driver: 
     assert len(driver.notices("prepared")) >= 1
 
 
-@pytest.mark.row(33, how="real")
+@pytest.mark.row(51, how="real")
+@pytest.mark.row(63, how="real")
 def test_one_claim_for_two_pods(site: Site, driver: Driver, pods: Pods) -> None:
     """Both see the device; it stays prepared until the last of them is gone."""
     driver.claim("shared", "claim-c")
@@ -121,7 +128,7 @@ def test_one_claim_for_two_pods(site: Site, driver: Driver, pods: Pods) -> None:
     assert uid in [one["about"].rpartition("(")[2].rstrip(")") for one in driver.notices("unprepared")]
 
 
-@pytest.mark.row(1, how="real")
+@pytest.mark.row(219, how="real")
 def test_both_stacks_in_one_pod(site: Site, driver: Driver, pods: Pods) -> None:
     driver.claim("beside", "claim-a")
     both = container("both", site.image, limits={driver.resource: "1"}, claims=[{"name": "gpu"}])
@@ -140,8 +147,7 @@ def cdi(site: Site, *arguments: str) -> Doc:
     return dict(json.loads(done.stdout))
 
 
-@pytest.mark.row(35, how="real")
-@pytest.mark.row(40, how="real")
+@pytest.mark.row(2, how="real")
 def test_the_nodes_directory_is_in_order(site: Site, driver: Driver, pods: Pods) -> None:
     """What the runtime just read stands any check: `cdi list`, `validate` and `audit` on the node's own directory."""
     driver.claim("looked-at", "claim-a")

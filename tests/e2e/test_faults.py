@@ -41,7 +41,7 @@ def no_rights(site: Site) -> Iterator[None]:
     site.grant()
 
 
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(49, how="real")
 @pytest.mark.parametrize("poked", [True, False], ids=["after-a-change", "by-itself"])
 def test_prepare_fails_and_recovers(site: Site, driver: Driver, pods: Pods, no_rights: None, poked: bool) -> None:
     """The pod's event says why. What fails is tried again at the kubelet's next look, or when the pod changes."""
@@ -69,7 +69,7 @@ def test_prepare_fails_and_recovers(site: Site, driver: Driver, pods: Pods, no_r
     assert pods.seen(name, "one").beyond(pods.seen(name, "none")) == driver.expected(used["device"])
 
 
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(257, how="real")
 def test_parameters_that_nobody_knows(site: Site, driver: Driver, pods: Pods) -> None:
     """Said in the pod's event; the pod can be deleted, and the device is free for others."""
     driver.claim("odd", "claim-a", parameters={"apiVersion": "regauge.dev/v1alpha1", "kind": "Nonesuch"})
@@ -84,7 +84,7 @@ def test_parameters_that_nobody_knows(site: Site, driver: Driver, pods: Pods) ->
 
 
 @pytest.mark.row(11, how="real")
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(68, how="real")
 def test_a_plugins_device_is_unhealthy_and_back(site: Site, driver: Driver, pods: Pods) -> None:
     """The node has one less, the pod that uses it says so, and no other pod is affected."""
     pods.limits("sick", driver.resource, one=1)
@@ -128,8 +128,8 @@ def taints(driver: Driver) -> list[str]:
     ]
 
 
-@pytest.mark.row(11, how="real")
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(68, how="real")
+@pytest.mark.row(267, how="real")
 def test_a_claims_device_is_unhealthy_and_back(site: Site, driver: Driver, pods: Pods) -> None:
     """Its pod says so, its slice has a taint, and no pod is placed on it until it works again."""
     driver.claim("sick-claim", "claim-a")
@@ -160,8 +160,7 @@ def unscheduled(pod: Doc) -> bool:
     )
 
 
-@pytest.mark.row(14, how="real")
-@pytest.mark.row(195, how="real")
+@pytest.mark.row(84, how="real")
 def test_a_device_changes_the_stack_once_nobody_holds_it(site: Site, driver: Driver, pods: Pods) -> None:
     """Described for claims while a pod has it by limits: refused, in words, until that pod is gone; and back again."""
     pods.limits("holder", driver.resource, one=2)

@@ -51,8 +51,8 @@ def spec(driver: Driver) -> list[Any]:
     return [one["spec"]["devices"] for one in driver.site.slices(driver.name)]
 
 
-@pytest.mark.row(198, how="real")
-@pytest.mark.row(199, how="real")
+@pytest.mark.row(249, how="real")
+@pytest.mark.row(250, how="real")
 def test_the_driver_is_killed_while_pods_run(site: Site, driver: Driver, pods: Pods) -> None:
     """Nothing happens to the pods; the driver knows them when it is back, and lets them go when they end."""
     before, published = both(site, driver, pods, "kill"), spec(driver)
@@ -75,7 +75,8 @@ def test_the_driver_is_killed_while_pods_run(site: Site, driver: Driver, pods: P
     pods.running("kill-next")
 
 
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(75, how="real")
+@pytest.mark.row(249, how="real")
 def test_the_driver_is_killed_while_it_prepares(site: Site, driver: Driver, pods: Pods) -> None:
     """The call is cut off; the next one gets the device, and only this claim has it."""
     driver.claim("cut", "claim-b")
@@ -93,7 +94,8 @@ def test_the_driver_is_killed_while_it_prepares(site: Site, driver: Driver, pods
     assert len([name for name in driver.specs() if "_" in name]) == 1
 
 
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(75, how="real")
+@pytest.mark.row(249, how="real")
 def test_killed_again_and_again_nothing_is_lost(site: Site, driver: Driver, pods: Pods) -> None:
     """Pods come and go while the driver dies at odd moments: in the end all is as if it had lived."""
     driver.claim("again", template=True)
@@ -126,8 +128,9 @@ def _claims(site: Site) -> list[list[str]]:
     ]
 
 
-@pytest.mark.row(194, how="real")
+@pytest.mark.row(10, how="real")
 @pytest.mark.row(198, how="real")
+@pytest.mark.row(252, how="real")
 def test_the_kubelet_restarts(site: Site, driver: Driver, pods: Pods) -> None:
     """It deletes sockets and slices at its start: both are back by themselves, and running pods do not notice."""
     if not site.restart:
@@ -155,7 +158,7 @@ def test_the_kubelet_restarts(site: Site, driver: Driver, pods: Pods) -> None:
     until(lambda: uid not in driver.prepared(), "a claim prepared before the restart is released", 30)
 
 
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(51, how="real")
 def test_a_pod_is_deleted_by_force(site: Site, driver: Driver, pods: Pods) -> None:
     """The API forgets at once; the device goes to the next claim only after the kubelet released it."""
     driver.claim("gone", "claim-a")
@@ -168,7 +171,7 @@ def test_a_pod_is_deleted_by_force(site: Site, driver: Driver, pods: Pods) -> No
     site.figure("pod deleted by force until unprepared", time.monotonic() - start)
 
 
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(251, how="real")
 def test_a_pod_is_deleted_by_force_while_the_driver_is_away(site: Site, driver: Driver, pods: Pods) -> None:
     """The scheduler gives the device on although nobody unprepared it; the driver does that before the next has it."""
     driver.claim("away", "claim-a")
@@ -190,7 +193,7 @@ def test_a_pod_is_deleted_by_force_while_the_driver_is_away(site: Site, driver: 
     assert list(driver.prepared()) == [driver.uid_of("next")]
 
 
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(250, how="real")
 def test_a_pod_ends_while_the_driver_is_away(site: Site, driver: Driver, pods: Pods) -> None:
     """It stays, with its claim, until the driver is back; then it goes by itself."""
     driver.claim("late", "claim-a")
@@ -209,7 +212,7 @@ def test_a_pod_ends_while_the_driver_is_away(site: Site, driver: Driver, pods: P
     assert [name for name in driver.specs() if "_" in name] == []
 
 
-@pytest.mark.row(198, how="real")
+@pytest.mark.row(249, how="real")
 def test_a_newer_driver_replaces_one_that_runs(site: Site, pods: Pods) -> None:
     """The kubelet calls the newer one at once, for claims of the older too; no slice goes away in between."""
     old, new = (Driver(site, "two", (), ("claim-a", "claim-b"), str(uuid.uuid4())) for _ in range(2))

@@ -77,7 +77,8 @@ def called(events: Events, kind: str) -> list[str]:
     return [error or claim.get("error", "") for error, claim in ended]
 
 
-@pytest.mark.row(198, how="oracle")
+@pytest.mark.row(75, how="oracle")
+@pytest.mark.row(249, how="oracle")
 @pytest.mark.parametrize("changes", range(CHANGES))
 def test_killed_between_each_pair_of_steps_and_called_again(place: Place, changes: int) -> None:
     """The kubelet calls until it succeeds: the claim gets its device, gives it back, and nothing is left."""
@@ -102,7 +103,7 @@ def test_killed_between_each_pair_of_steps_and_called_again(place: Place, change
     asyncio.run(scenario())
 
 
-@pytest.mark.row(198, how="oracle")
+@pytest.mark.row(199, how="oracle")
 def test_a_thousand_claims_at_once(place: Place) -> None:
     """Each in a call of its own, as pods bring them: all get their device, none another's, and all give it back."""
     program = oracle("kubelet")

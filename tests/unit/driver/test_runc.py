@@ -55,7 +55,7 @@ def described(mark: Path) -> str:
 
 
 @pytest.mark.row(31, how="real")
-@pytest.mark.row(49, how="real")
+@pytest.mark.row(32, how="real")
 @pytest.mark.row(50, how="real")
 def test_permissions_of_a_device_are_kept_in_a_real_container(tmp_path: Path) -> None:
     runc = program()
