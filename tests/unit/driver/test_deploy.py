@@ -190,6 +190,53 @@ def test_a_driver_writes_the_slices_of_its_node_only(cluster: Cluster) -> None:
     assert by_hand.returncode == 0, by_hand.stderr
 
 
+def claim(name: str, device: str, **status: Any) -> dict[str, Any]:
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "own-node", "device": device}
+    other = {"request": "o", "driver": "other.example.com", "pool": "own-node", "device": device}
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["own-node"]}]}]
+    allocation = {"devices": {"results": [result, other]}, "nodeSelector": {"nodeSelectorTerms": terms}}
+    requests = [{"name": one, "exactly": {"deviceClassName": "gpu.example.com"}} for one in ("r", "o")]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": {"requests": requests}},
+        "status": {"allocation": allocation, **status},
+    }
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], why: str) -> None:
+    """By the policy; since 1.36 the API server itself may be first."""
+    assert done.returncode
+    assert why in done.stderr or ('"resourceclaims/' in done.stderr and "Forbidden" in done.stderr), done.stderr
+
+
+def test_a_driver_writes_the_status_of_its_own_devices_only(cluster: Cluster) -> None:
+    own, other = cluster.token("own-node"), cluster.token("other-node")
+    status = ("--subresource=status", "-f", "-")
+    cluster.run("delete", "--ignore-not-found", "resourceclaim", "c", "-n", "default")
+    assert cluster.run("create", "-f", "-", given=claim("c", "gpu-0")).returncode == 0
+    made = cluster.run("replace", *status, given=claim("c", "gpu-0"))
+    assert made.returncode == 0, made.stderr
+
+    def entry(driver: str) -> dict[str, Any]:
+        return {"driver": driver, "pool": "own-node", "device": "gpu-0", "data": {"a": 1}}
+
+    mine, theirs = [entry("gpu.example.com")], [entry("other.example.com")]
+    done = cluster.run("replace", *status, given=claim("c", "gpu-0", devices=mine), token=own)
+    assert done.returncode == 0, done.stderr
+    foreign = cluster.run("replace", *status, given=claim("c", "gpu-0", devices=[*mine, *theirs]), token=own)
+    assert_refused(foreign, "the driver may write the status of its own devices only")
+    stolen = cluster.run("replace", *status, given=claim("c", "gpu-0"), token=other)
+    assert_refused(stolen, "the driver may remove the status of its own devices only")
+    for change in ({"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}, {"allocation": None}):
+        moved = cluster.run("replace", *status, given=claim("c", "gpu-0", devices=mine, **change), token=own)
+        assert_refused(moved, "the driver may not change the allocation of claims, nor for whom they are")
+    gone = cluster.run("replace", *status, given=claim("c", "gpu-0"), token=own)
+    assert gone.returncode == 0, gone.stderr
+    cluster.run("delete", "resourceclaim", "c", "-n", "default")
+
+
 def test_a_driver_may_do_what_it_does_and_nothing_more(cluster: Cluster) -> None:
     def may(verb: str, resource: str, below: str = "") -> bool:
         asked = (verb, resource, f"--as={ACCOUNT}", f"--subresource={below}")
