@@ -7,15 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regauge.cli.ending import in_words
-from regauge.cli.options import FeatureGates
+from regauge.cli.options import FeatureGates, rules_of, tell_skipped
 from regauge.cli.output import say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from regauge.model import Rules
+    from regauge.rehearsal.up_estate import EstateOptions
+
 State = Annotated[
     str | None,
     typer.Option("--state", metavar="DIR", help="Where the cluster is kept. Default: ~/.local/state/regauge/up."),
+]
+EstateFrom = Annotated[
+    str | None,
+    typer.Option("--estate", metavar="INPUT", help="Hold the nodes and objects of a dump or bundle; `sample`."),
+]
+ForgetAfter = Annotated[
+    float | None,
+    typer.Option(
+        "--forget-after",
+        metavar="SECONDS",
+        min=0.0,
+        help="How long kubelets of an estate remember a plugin that went. Default: as upstream, 300 for a counted name.",
+    ),
 ]
 DEFAULT_STATE = "~/.local/state/regauge/up"
 
@@ -71,6 +87,8 @@ def command(
     expose: Annotated[bool, typer.Option("--expose", help="Listen also where other machines reach it.")] = False,
     topology_policy: TopologyPolicy = "none",
     topology_scope: Annotated[str, typer.Option("--topology-scope", help="container or pod.")] = "container",
+    estate: EstateFrom = None,
+    forget_after: ForgetAfter = None,
     runtime_config: RuntimeConfig = None,
     run_commands: RunCommands = False,
 ) -> None:
@@ -82,6 +100,7 @@ def command(
     \b
     regauge up --nodes 3
     kubectl --kubeconfig ~/.local/state/regauge/up/kubeconfig get nodes
+    regauge up --estate sample --forget-after 2
     regauge up backup FILE
     regauge up restore FILE
     """
@@ -91,12 +110,12 @@ def command(
     import asyncio
     from pathlib import Path
 
-    from regauge.features import DEFAULT_MINOR, parse_feature_gates, rules
     from regauge.rehearsal.up import UpOptions, run_until_stopped
 
+    held = _estate(estate, kube_version, feature_gates, forget_after, devices)
     options = UpOptions(
         state=_state(state),
-        rules=rules(kube_version or DEFAULT_MINOR, parse_feature_gates(feature_gates) if feature_gates else {}),
+        rules=held.rules if held else _rules(kube_version, feature_gates),
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         nodes=nodes,
         devices=_read(devices) if devices else None,
@@ -108,7 +127,13 @@ def command(
         run_commands=run_commands,
         topology_policy=topology_policy,
         topology_scope=topology_scope,
+        estate=held,
+        say=say if held else _quiet,
     )
+    if held:
+        from regauge.model.kinds import NODE
+
+        nodes = len(held.estate.snapshot.documents(NODE))
     asyncio.run(run_until_stopped(options, lambda started: _ready(started.server, str(started.kubeconfig), nodes)))
     say("stopped; regauge up starts it again as it was")
 
@@ -140,6 +165,39 @@ def restore_command(
     place = _state(state or context.obj)
     revision = restore_state(place, file)
     say(f"{place} is at revision {revision} again; what was there is in store.db.before-restore")
+
+
+def _rules(kube_version: str | None, feature_gates: str | None) -> Rules:
+    from regauge.features import DEFAULT_MINOR, parse_feature_gates, rules
+
+    return rules(kube_version or DEFAULT_MINOR, parse_feature_gates(feature_gates) if feature_gates else {})
+
+
+def _quiet(_text: str) -> None:
+    """Without an estate there is nothing to tell on the way."""
+
+
+def _estate(
+    place: str | None,
+    kube_version: str | None,
+    feature_gates: str | None,
+    forget_s: float | None,
+    devices: str | None,
+) -> EstateOptions | None:
+    """The estate to hold. Raises `InputError` for options that do not go together."""
+    from regauge.base import InputError
+
+    if place is None:
+        if forget_s is not None:
+            raise InputError("--forget-after is for an estate", fix="give --estate too")
+        return None
+    if devices is not None:
+        raise InputError("--estate and --devices exclude each other", fix="the estate says which devices there are")
+    from regauge.rehearsal.up_estate import EstateOptions, read_estate
+
+    found = read_estate(place)
+    tell_skipped(found)
+    return EstateOptions(found, rules_of(found, kube_version, feature_gates), forget_s)
 
 
 def _state(given: str | None) -> Path:

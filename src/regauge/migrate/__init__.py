@@ -16,7 +16,8 @@ from regauge.migrate.matching import device_matcher
 from regauge.migrate.move import CLAIM_ENTRY, Moved, to_claim, to_limits
 from regauge.migrate.plan_devices import expected_devices
 from regauge.migrate.plan_gates import Sight, devices_of, find_workload, plan_differences, ready_pods
-from regauge.migrate.plan_ground import PlanOptions
+from regauge.migrate.plan_ground import PlanOptions, Served, served_resources
+from regauge.migrate.plan_sources import Source, driver_source, plugin_source
 from regauge.migrate.planning import plan
 from regauge.migrate.plans import (
     STACK_LABEL,
@@ -27,6 +28,7 @@ from regauge.migrate.plans import (
     Plan,
     PlanStep,
     Reference,
+    ServedCount,
     Switch,
     cleaned,
     digest_of,
@@ -75,9 +77,12 @@ __all__ = [
     "Rendered",
     "Replacement",
     "Rewritten",
+    "Served",
+    "ServedCount",
     "Serving",
     "ServingPool",
     "Sight",
+    "Source",
     "Switch",
     "TemplatePath",
     "Trigger",
@@ -91,6 +96,7 @@ __all__ = [
     "device_matcher",
     "devices_of",
     "digest_of",
+    "driver_source",
     "dump",
     "expected_devices",
     "find_dependents",
@@ -104,6 +110,7 @@ __all__ = [
     "parse_path",
     "plan",
     "plan_differences",
+    "plugin_source",
     "pool_of",
     "pools_of",
     "read_flavors",
@@ -112,6 +119,7 @@ __all__ = [
     "reference_of",
     "render",
     "rewrite",
+    "served_resources",
     "template_of",
     "to_claim",
     "to_limits",

@@ -195,6 +195,20 @@ def _served(resource: str, serving: Serving, snapshot: Snapshot, options: PlanOp
     return Served(resource, serving.device_class, known[0], plugin, driver)
 
 
+def served_resources(
+    snapshot: Snapshot, found: Assessment, options: PlanOptions
+) -> tuple[Mapping[str, Served], tuple[Left, ...]]:
+    """By counted resource, what would serve it under DRA and by whom; and the resources of which that is not known."""
+    served, left = {}, []
+    for serving in found.servings:
+        one = _served(serving.resource_name, serving, snapshot, options)
+        if isinstance(one, str):
+            left.append(Left(serving.resource_name, one))
+        else:
+            served[serving.resource_name] = one
+    return served, tuple(left)
+
+
 def _holdings(workloads: Iterable[Workload]) -> Iterator[Holding]:
     for workload in workloads:
         counts = counts_of_pod(workload)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from regauge.base import InputError, Where
-from regauge.cluster.kubelet import KubeletOptions
+from regauge.cluster.kubelet import KubeletOptions, Timings
 from regauge.inventory import whole
 from regauge.kube import ApiError
 from regauge.migrate import find_workloads
@@ -45,10 +45,14 @@ class DumpOutcome:
 
 @dataclass(frozen=True, slots=True)
 class MorePlugins:
-    """What a node gets beside what its dump shows: plugins that are off at first, and what is known of its devices."""
+    """What a node gets beside what its dump shows: plugins that are off at first, and what is known of its devices.
+
+    `instead` are plugins in the place of those that the dump shows.
+    """
 
     plugins: Mapping[str, Plugin] = field(default_factory=dict)
     facts: NodeFacts = field(default_factory=NodeFacts)
+    instead: Mapping[str, Plugin] = field(default_factory=dict)
 
 
 async def set_up_dump(
@@ -57,14 +61,26 @@ async def set_up_dump(
     rules: Rules,
     recorder: Recorder,
     more: Mapping[str, MorePlugins] | None = None,
+    timings: Timings = TIMINGS,
 ) -> DumpOutcome:
     """The dump as it was, placed and compared; the world goes on. `more` is by node."""
     plan = plan_dump(snapshot)
     run = _DumpRun(world, snapshot, plan, recorder, _workload_titles(snapshot))
-    await run.set_up(rules, more or {})
+    await run.set_up(tuple(node_plans(plan, rules, more or {}, timings)))
     await run.place()
     await run.check_held()
     return DumpOutcome(tuple(run.rows), (), plan.notes)
+
+
+def node_plans(
+    plan: DumpPlan, rules: Rules, more: Mapping[str, MorePlugins], timings: Timings = TIMINGS
+) -> Iterator[NodePlan]:
+    """The nodes of a dump with the plugins that stand in for its drivers; `more` is by node."""
+    for node in plan.nodes:
+        options = KubeletOptions(rules=rules, capacity=node.capacity, timings=timings)
+        own, shown = more.get(node.name, MorePlugins()), _plugins(node)
+        off = frozenset(own.plugins) - frozenset(shown)
+        yield NodePlan(node.name, options, {**own.plugins, **shown, **own.instead}, own.facts, off)
 
 
 async def rehearse_dump(world: NodeWorld, snapshot: Snapshot, rules: Rules, recorder: Recorder) -> DumpOutcome:
@@ -106,15 +122,11 @@ class _DumpRun:
         self.titles = titles
         self.rows: list[PodRow] = []
 
-    async def set_up(self, rules: Rules, more: Mapping[str, MorePlugins]) -> None:
+    async def set_up(self, nodes: Iterable[NodePlan]) -> None:
         step = self.recorder.begin("setup", f"{len(self.plan.nodes)} nodes stand with the devices that the dump shows")
-        for node in self.plan.nodes:
+        for node, stands in zip(self.plan.nodes, nodes):
             self._put(NODE, node.object)
-            options = KubeletOptions(rules=rules, capacity=node.capacity, timings=TIMINGS)
-            own = more.get(node.name, MorePlugins())
-            plugins = {**own.plugins, **_plugins(node)}
-            off = frozenset(own.plugins) - frozenset(_plugins(node))
-            await self.world.add_node(NodePlan(node.name, options, plugins, own.facts, off))
+            await self.world.add_node(stands)
         wanted = {
             (node.name, plugin.resource_name): plugin.healthy for node in self.plan.nodes for plugin in node.plugins
         }

@@ -21,7 +21,7 @@ from regauge.rehearsal.dump import DumpOutcome, set_up_dump
 from regauge.rehearsal.faults import Fault, What
 from regauge.rehearsal.nodes import NodeWorld
 from regauge.rehearsal.plan_state import EstateState, differences, state_of
-from regauge.rehearsal.plan_world import Daemons, OwnerWatch, more_plugins, serves_of, switches_of
+from regauge.rehearsal.plan_world import Daemons, OwnerWatch, more_plugins, served_of, serves_of, switches_of
 from regauge.rehearsal.report import Attribution, Check, Comparison, Recorder, Step
 from regauge.rehearsal.watching import until
 
@@ -125,10 +125,10 @@ class _PlanRun:
         self.plan = plan = on_our_nodes(plan)
         self.recorder = recorder
         self.faults = faults
-        self.whole = more_plugins(plan, snapshot)
+        self.whole = more_plugins(served_of(plan), snapshot)
         switches = switches_of(plan)
         self.last = switches[-1].node if switches else ""
-        lacking = more_plugins(plan, snapshot, {self.last: 1} if faults else {})
+        lacking = more_plugins(served_of(plan), snapshot, {self.last: 1} if faults else {})
         self.more = {node: lacking[node] for node in lacking}
         nodes = frozenset(action.node for action in switches)
         self.daemons = Daemons(world, serves_of(plan), nodes)

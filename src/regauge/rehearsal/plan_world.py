@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 
 from regauge.inventory import whole
-from regauge.migrate import Plan, Switch, expected_devices
+from regauge.migrate import Plan, ServedCount, Switch, expected_devices
 from regauge.model import Kind, Object, Snapshot, view
 from regauge.model.core import Node, Pod
 from regauge.model.kinds import DAEMON_SET, NODE, POD, RESOURCE_SLICE
@@ -41,32 +41,42 @@ def identity(node: str, resource_name: str, number: int) -> str:
     return f"GPU-{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:32]}"
 
 
-def more_plugins(plan: Plan, snapshot: Snapshot, missing: Mapping[str, int] | None = None) -> Mapping[str, MorePlugins]:
-    """For each node that a plan switches: its drivers, off at first, and who its counted devices are.
+Served = Mapping[str, tuple[ServedCount, ...]]
+"""By node, the counted resources that DRA is to serve there one day."""
+
+
+def served_of(plan: Plan) -> Served:
+    """What a plan switches, by node."""
+    return {action.node: action.served for action in switches_of(plan)}
+
+
+def more_plugins(
+    served: Served, snapshot: Snapshot, missing: Mapping[str, int] | None = None
+) -> Mapping[str, MorePlugins]:
+    """For each node that goes to DRA: its drivers, off at first, and who its counted devices are.
 
     `missing` lets the drivers of a node publish so many devices less than there are.
     """
     nodes = {node.metadata.name: node for node in snapshot.nodes}
     found = {}
-    for action in switches_of(plan):
-        node = nodes[action.node]
+    for name, items in served.items():
+        node = nodes[name]
         by_driver: dict[str, list[Object]] = {}
         identities: dict[tuple[str, str], dict[str, str]] = {}
-        for item in action.served:
+        for item in items:
             devices = expected_devices(node, item.resource_name, item.driver, item.devices, snapshot, identity)
             by_driver.setdefault(item.driver, []).extend(devices)
             ids = StandInPlugin(item.resource_name, item.devices).device_ids
             identities |= {
-                (item.resource_name, id_): {"uuid": identity(action.node, item.resource_name, number)}
+                (item.resource_name, id_): {"uuid": identity(name, item.resource_name, number)}
                 for number, id_ in enumerate(ids)
             }
+        lacking = (missing or {}).get(name, 0)
         plugins = {
-            driver: _publishing(
-                driver, _slice(node, driver, devices[: len(devices) - (missing or {}).get(action.node, 0)])
-            )
+            driver: publishing(driver, (_slice(node, driver, devices[: len(devices) - lacking]),))
             for driver, devices in by_driver.items()
         }
-        found[action.node] = MorePlugins(plugins, NodeFacts(identities=identities))
+        found[name] = MorePlugins(plugins, NodeFacts(identities=identities))
     return found
 
 
@@ -88,9 +98,11 @@ def _slice(node: Node, driver: str, devices: list[Object]) -> Object:
     }
 
 
-def _publishing(driver: str, slice_: Object) -> Plugin:
+def publishing(driver: str, slices: tuple[Object, ...]) -> Plugin:
+    """The stand-in of a driver that keeps these slices while it runs."""
+
     async def plugin(net: PluginNet, place: Place) -> None:
-        await StandInDriver(driver, place.kube, place.files, place.cdi_dir, slice_).run(net, place.kubelet_dir)
+        await StandInDriver(driver, place.kube, place.files, place.cdi_dir, slices).run(net, place.kubelet_dir)
 
     return plugin
 
@@ -98,11 +110,19 @@ def _publishing(driver: str, slice_: Object) -> Plugin:
 class Daemons:
     """Keeps the stand-ins of switched nodes where the pods of their DaemonSets are: a pod that is ready is a running plugin.
 
-    `serves` is by DaemonSet (namespace/name) what it serves: resource names and drivers.
+    `serves` is by DaemonSet (namespace/name) what it serves: resource names and drivers. `apart` are plugins of nodes
+    (node, name) that no DaemonSet is behind; they stay as they are.
     """
 
-    def __init__(self, world: NodeWorld, serves: Mapping[str, frozenset[str]], nodes: frozenset[str]) -> None:
+    def __init__(
+        self,
+        world: NodeWorld,
+        serves: Mapping[str, frozenset[str]],
+        nodes: frozenset[str],
+        apart: frozenset[tuple[str, str]] = frozenset(),
+    ) -> None:
         self._world = world
+        self._apart = apart
         self._serves = serves
         self._nodes = nodes
         self._pods: dict[str, tuple[str, str, bool]] = {}
@@ -145,6 +165,8 @@ class Daemons:
             machine = self._world.nodes[node]
             for title, names in sorted(self._serves.items()):
                 for name in sorted(names & set(machine.plan.plugins)):
+                    if (node, name) in self._apart:
+                        continue
                     on = (node, title) in here
                     if on != (name not in machine.off):
                         machine.switch_plugin(name, on)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from regauge.base import Files, TransientError
 from regauge.cdi import ContainerEdits, Device, Spec, spec_name
 from regauge.cdi.directory import SpecDirectories
-from regauge.kube import ApiError, KubeClient
+from regauge.kube import AlreadyExists, ApiError, KubeClient
 from regauge.model import Object, view
-from regauge.model.kinds import RESOURCE_CLAIM, RESOURCE_SLICE
+from regauge.model.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.model.resource import DeviceRequestAllocationResult, ResourceClaim
 from regauge.pluginapi import (
     DEVICE_PLUGIN_VERSION,
@@ -43,6 +43,9 @@ from regauge.pluginapi import (
 CLAIM_CLASS = "claim"
 DEVICES_VARIABLE = "REGAUGE_DEVICES"
 REPUBLISH_S = 10.0
+LACKS = "regauge.dev/rehearsal-lacks"
+"""The annotation by which a user lets a node's driver publish so many devices less: a broken device, for rehearsals."""
+MOST_DIGITS = 4
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -97,11 +100,12 @@ class StandInPlugin:
 class StandInDriver:
     """A DRA driver on one node: prepares any claim that was allocated to it, by a CDI spec of the claim's own.
 
-    `publishes` is the slice of the node that it keeps while it runs; None where the slices come from elsewhere.
+    `publishes` are the slices of the node that it keeps while it runs; none where the slices come from elsewhere. Where
+    the node's annotation regauge.dev/rehearsal-lacks is a number, so many devices are missing in the first of them.
     """
 
     def __init__(
-        self, driver: str, kube: KubeClient, files: Files, cdi_dir: str, publishes: Object | None = None
+        self, driver: str, kube: KubeClient, files: Files, cdi_dir: str, publishes: tuple[Object, ...] = ()
     ) -> None:
         self._driver = driver
         self._publishes = publishes
@@ -116,18 +120,36 @@ class StandInDriver:
         registry = f"{kubelet_dir}/plugins_registry/{self._driver}-reg.sock"
         registered = await net.serve(registry, Services(plugin_registration=self))
         try:
-            while self._publishes is not None:
-                await self._publish(self._publishes)
+            while self._publishes:
+                await self._publish()
                 await asyncio.sleep(REPUBLISH_S)
             await asyncio.Event().wait()
         finally:
             await registered.stop()
             await served.stop()
 
-    async def _publish(self, slice_: Object) -> None:
-        """The slice is there: a kubelet that starts removes it, a driver that lives puts it back."""
-        with contextlib.suppress(ApiError, TransientError):
-            await self._kube.create(RESOURCE_SLICE, slice_)
+    async def _publish(self) -> None:
+        """The slices are there: a kubelet that starts removes them, a driver that lives puts them back."""
+        for number, slice_ in enumerate(self._publishes):
+            with contextlib.suppress(ApiError, TransientError):
+                wanted = slice_ if number else await self._with_lacks(slice_)
+                try:
+                    await self._kube.create(RESOURCE_SLICE, wanted)
+                except AlreadyExists:
+                    await self._correct(wanted)
+
+    async def _correct(self, wanted: Object) -> None:
+        there = await self._kube.get(RESOURCE_SLICE, wanted["metadata"]["name"])
+        devices = wanted["spec"]["devices"]
+        if len(there["spec"].get("devices") or ()) != len(devices):
+            await self._kube.update(RESOURCE_SLICE, {**there, "spec": {**there["spec"], "devices": devices}})
+
+    async def _with_lacks(self, slice_: Object) -> Object:
+        node = await self._kube.get(NODE, slice_["spec"]["nodeName"])
+        text = (node["metadata"].get("annotations") or {}).get(LACKS, "")
+        lacks = int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else 0
+        devices = slice_["spec"]["devices"]
+        return {**slice_, "spec": {**slice_["spec"], "devices": devices[: max(0, len(devices) - lacks)]}}
 
     async def get_info(self) -> PluginInfo:
         return PluginInfo(DRA_PLUGIN_TYPE, self._driver, self._endpoint, (DRA_V1, DRA_V1BETA1))

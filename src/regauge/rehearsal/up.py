@@ -29,6 +29,7 @@ from regauge.cluster.runtimes.process import ProcessRuntime
 from regauge.cluster.server import ApiListener, TlsFiles
 from regauge.cluster.serving import Catalog
 from regauge.driver import Description, read_description
+from regauge.features import minor_of
 from regauge.host import RealClock, file_lock
 from regauge.kube import ServerUnavailable
 from regauge.model import Rules
@@ -36,6 +37,7 @@ from regauge.rehearsal.nodes import HOST, MemoryMachine, NodePlan, NodeRuntime, 
 from regauge.rehearsal.report import Mode
 from regauge.rehearsal.samples import facts_of, sample_devices
 from regauge.rehearsal.state_directory import KUBECONFIG, LOCK, NODES, STORE, StateDirectory
+from regauge.rehearsal.up_estate import EstateOptions, estate_stands, hold_estate
 from regauge.rehearsal.world import container_state
 from regauge.scheduler import Topology
 
@@ -51,7 +53,8 @@ class UpOptions:
     """What is to run. `devices` is the text of the description of every node's devices, by default the sample's.
 
     `run_commands`: containers are processes of this machine, with the rights of this one. `topology_policy` and
-    `topology_scope` are the kubelets'. `versions` switches versions of the API on and off (see `Catalog`).
+    `topology_scope` are the kubelets'. With an `estate` its nodes are there, instead of `nodes` with `devices`.
+    `versions` switches versions of the API on and off (see `Catalog`).
     """
 
     state: Path
@@ -66,6 +69,7 @@ class UpOptions:
     run_commands: bool = False
     topology_policy: str = "none"
     topology_scope: str = "container"
+    estate: EstateOptions | None = None
     versions: Mapping[str, bool] = field(default_factory=dict)
     say: Callable[[str], None] = lambda _text: None
 
@@ -96,10 +100,11 @@ async def cluster_up(options: UpOptions) -> AsyncIterator[tuple[Started, NodeWor
     description = read_description(options.devices or sample_devices(), options.devices_file)
     state = StateDirectory(options.state)
     with state_lock(state):
+        stands = estate_stands(state.path, options.estate.estate if options.estate else None)
         store = DurableStore(state.place(STORE))
         try:
             async with contextlib.AsyncExitStack() as stack:
-                yield await _start(options, state, store, description, stack)
+                yield await _start(options, state, store, description, stack, stands)
         finally:
             store.close()
 
@@ -121,6 +126,7 @@ async def _start(
     store: DurableStore,
     description: Description,
     stack: contextlib.AsyncExitStack,
+    stands: bool,
 ) -> tuple[Started, NodeWorld]:
     clock = RealClock()
     credentials = state.credentials(clock.now_s())
@@ -132,6 +138,7 @@ async def _start(
         Random(secrets.randbits(64)),
         lambda name: _machine(name, description, state, options),
         store=store,
+        git_version=_version(options),
     )
     api = world.control.api
     api.state.catalog = Catalog(store, options.rules, options.versions)
@@ -139,7 +146,8 @@ async def _start(
     bootstrap_roles(api)
     api.state.pod_logs = lambda uid, container: _log(world, uid, container)
     stack.push_async_callback(world.stop)
-    world.control.start()
+    if options.estate is None:
+        world.control.start()
     manager = api.as_actor(CONTROLLER)
     certificate = credentials.authority.certificate.decode()
     for controller in (ServiceAccountController(manager), RootCertificatePublisher(manager, certificate)):
@@ -148,18 +156,28 @@ async def _start(
         _background(stack, runner.run(), controller.name)
         stack.callback(runner.stop)
     _background(stack, _keep_flushing(store), "store")
+    if options.estate is not None:
+        daemons = await hold_estate(world, options.estate, state.path, stands, options.say)
+        stack.push_async_callback(daemons.stop)
     guard = Guard(store, Tokens({credentials.token: authenticated(ADMIN, [MASTERS])}), api.state.tokens)
     tls = TlsFiles(state.place("server.crt"), state.place("server.key"), state.place("ca.crt"))
     listener = ApiListener(api, guard, options.host, options.port, tls)
     await listener.start()
     stack.push_async_callback(listener.stop)
-    await _add_nodes(options, world, description)
+    if options.estate is None:
+        await _add_nodes(options, world, description)
     store.flush()
     kubeconfig = options.kubeconfig or Path(state.place(KUBECONFIG))
     named = f"[{options.host}]" if ":" in options.host else options.host
     server = f"https://{named}:{listener.port}"
     state.write_kubeconfig(kubeconfig, server, credentials)
     return Started(server, kubeconfig), world
+
+
+def _version(options: UpOptions) -> str:
+    """What the server says that it is: as in the estate, unless another minor was asked for."""
+    told = options.estate.estate.git_version if options.estate is not None else ""
+    return told if told and minor_of(told) == options.rules.minor else ""
 
 
 def _background(stack: contextlib.AsyncExitStack, work: Coroutine[Any, Any, None], name: str) -> None:

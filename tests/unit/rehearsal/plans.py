@@ -25,7 +25,7 @@ from regauge.rehearsal.dump import set_up_dump
 from regauge.rehearsal.nodes import MemoryMachine, NodeWorld
 from regauge.rehearsal.plan_run import MortalClient, on_our_nodes
 from regauge.rehearsal.plan_state import EstateState, state_of
-from regauge.rehearsal.plan_world import Daemons, OwnerWatch, more_plugins, serves_of, switches_of
+from regauge.rehearsal.plan_world import Daemons, OwnerWatch, more_plugins, served_of, serves_of, switches_of
 from regauge.rehearsal.report import Mode, Recorder
 
 T = TypeVar("T")
@@ -179,7 +179,7 @@ def staged(
         world = NodeWorld(Mode.SIMULATED, clock, RULES, Random(0), MemoryMachine, git_version=VERSION)
         try:
             recorder = Recorder(clock.monotonic_s, lambda _title, _step: None)
-            await set_up_dump(world, snapshot, RULES, recorder, more_plugins(made, snapshot, missing))
+            await set_up_dump(world, snapshot, RULES, recorder, more_plugins(served_of(made), snapshot, missing))
             assert all(step.holds for step in recorder.steps), [
                 c for s in recorder.steps for c in s.checks if not c.holds
             ]
