@@ -38,6 +38,16 @@ _KEYS = (
 )  # fmt: skip
 
 
+class _Consumed(msgspec.Struct, rename={"share_id": "shareID"}, omit_defaults=True):
+    """What is consumed of one device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = None
+    capacity: dict[str, str | int | float] | None = None
+
+
 class _Format(msgspec.Struct, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
     """The fields of a case. Objects in it are checked where they are read; what is only measured or noted is ignored."""
 
@@ -52,7 +62,7 @@ class _Format(msgspec.Struct, forbid_unknown_fields=True, rename="camel", omit_d
     slices: Objects | None = None
     allocated_devices: list[dict[str, str]] | None = None
     allocated_shared_devices: list[dict[str, str]] | None = None
-    aggregated_capacity: Objects | None = None
+    aggregated_capacity: list[_Consumed] | None = None
     timeout_millis: int | None = None
     repeat: int | None = None
     keep_share_ids: bool | None = msgspec.field(default=None, name="keepShareIDs")
@@ -159,7 +169,7 @@ def _usage(case: Case) -> Usage:
         device = _device(one)
         consumed = tuple(
             (name, nano(read_quantity(value, object=str(device), field=f"aggregatedCapacity.{name}")))
-            for name, value in one.get("capacity", {}).items()
+            for name, value in (one.get("capacity") or {}).items()
         )
         _share(shares, device, Share("", holder, consumed))
     return Usage({pool: PoolUsage(whole.get(pool, {}), shares.get(pool, {})) for pool in {*whole, *shares}})

@@ -12,7 +12,7 @@ from tests.unit.allocator.generator import Generator
 from typer.testing import CliRunner
 
 from regauge.cli.app import app
-from regauge.cli.conformance import BUG, Program, answer_line
+from regauge.cli.conformance import BAD_INPUT, BUG, Program, answer_line
 
 RUNNER = CliRunner()
 ODD: tuple[Any, ...] = (
@@ -50,6 +50,14 @@ def test_whatever_a_field_holds(minor: str, number: int, data: st.DataObject) ->
     code, text = answer_line(Program.allocator, (1, json.dumps(replaced(case, path, odd)).encode()))
     assert code != BUG, (path, odd, text)
     assert isinstance(json.loads(text)["error"], str)
+
+
+@pytest.mark.parametrize(("field", "odd"), [("capacity", "1Gi"), ("capacity", []), ("device", {}), ("pool", [])])
+def test_what_is_consumed_of_a_device_is_of_its_form(field: str, odd: Any) -> None:
+    consumed = {"driver": "d", "pool": "p", "device": "a", "capacity": {"memory": "1Gi"}, field: odd}
+    code, text = answer_line(Program.allocator, (1, json.dumps({"aggregatedCapacity": [consumed]}).encode()))
+    assert code == BAD_INPUT
+    assert f"$.aggregatedCapacity[0].{field}" in json.loads(text)["error"]
 
 
 @pytest.mark.parametrize("minor", ["1.37", "1.34"])
