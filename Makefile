@@ -48,6 +48,10 @@ soak: setup
 e2e: setup
 	$(BIN)/pytest -v tests/e2e $(ARGS)
 
+# How much of upstream's allocator the random cases reach; needs Go.
+coverage: setup
+	$(BIN)/python scripts/upstream_coverage.py $(ARGS)
+
 rows: setup
 	$(BIN)/python scripts/rows.py $(ARGS)
 
