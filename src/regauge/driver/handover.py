@@ -54,11 +54,10 @@ class Handover:
             self.described.set()
 
     async def begin(self) -> None:
-        """Owners at the start: as recorded, and for devices seen the first time as described unless a pod holds them. For
-        whoever has the turn."""
+        """Owners at the start: as recorded, and for devices seen the first time as described unless a pod holds them."""
         recorded = self._checkpoint.record.owners
         owners: dict[str, Stack] = {}
-        present = [one for one in self._fleet.description.devices if one.name not in self._fleet.retired]
+        present = self._present()
         fresh = [device for device in present if device.name not in recorded]
         held = await self._search.holders(Stack.DEVICE_PLUGIN) if any(d.stack is Stack.DRA for d in fresh) else {}
         taken = await self._taken(fresh)
@@ -67,15 +66,15 @@ class Handover:
             owners[device.name] = known.stack if known else device.stack
             if known is None and not isinstance(held, Unknown) and device.name in held:
                 owners[device.name] = Stack.DEVICE_PLUGIN
-        self._set({name: owner for name, owner in owners.items() if name not in taken})
+        async with self._turns.mine():
+            self._set({name: owner for name, owner in owners.items() if name not in taken})
 
     async def run(self, withdrawn: Callable[[Stack, str], Awaitable[None]]) -> None:
         """Hand over what is described otherwise, at the start and whenever the description changes. Runs on."""
         while True:
             seen, self._settled = self.described.version, False
             try:
-                async with self._turns.mine():
-                    waiting = await self._add_new()
+                waiting = await self._add_new()
                 for name, target in self._moving().items():
                     await self._move(name, target, withdrawn)
             except OSError as error:
@@ -97,13 +96,18 @@ class Handover:
 
     async def _add_new(self) -> bool:
         """Give devices that have no owner yet to their stack. Returns whether one is held back for a neighbour's sake."""
-        present = [one for one in self._fleet.description.devices if one.name not in self._fleet.retired]
-        taken = await self._taken([one for one in present if one.name not in self._fleet.owners])
-        names = {one.name: one.stack for one in present}
-        owners = {name: owner for name, owner in self._fleet.owners.items() if name in names}
-        owners.update({name: stack for name, stack in names.items() if name not in owners and name not in taken})
-        self._set(owners)
+        fresh = [one for one in self._present() if one.name not in self._fleet.owners]
+        taken = await self._taken(fresh)
+        free = {one.name for one in fresh} - taken
+        async with self._turns.mine():
+            names = {one.name: one.stack for one in self._present()}
+            owners = {name: owner for name, owner in self._fleet.owners.items() if name in names}
+            owners.update({name: stack for name, stack in names.items() if name in free and name not in owners})
+            self._set(owners)
         return bool(taken)
+
+    def _present(self) -> list[Device]:
+        return [one for one in self._fleet.description.devices if one.name not in self._fleet.retired]
 
     async def _taken(self, devices: list[Device]) -> frozenset[str]:
         """Which of these devices somebody else on the node advertises."""
@@ -121,7 +125,7 @@ class Handover:
         """Which of these devices somebody holds under the name that it had in an earlier description."""
         names = {device.name for device in self._fleet.description.devices} - self._fleet.retired
         found: dict[str, str] = {}
-        for old, owner in self._checkpoint.record.owners.items():
+        for old, owner in tuple(self._checkpoint.record.owners.items()):
             if old in names:
                 continue
             reason = await self._reason_to_stay(old, owner.stack)
@@ -129,7 +133,8 @@ class Handover:
                 same = [one.name for one in devices if one.is_of(old, owner.identity)]
                 found.update(dict.fromkeys(same, f"it was {old} before: {reason}"))
             else:
-                self._checkpoint.own({k: v for k, v in self._checkpoint.record.owners.items() if k != old})
+                async with self._turns.mine():
+                    self._checkpoint.own({k: v for k, v in self._checkpoint.record.owners.items() if k != old})
         return found
 
     def _whole(self, devices: list[Device]) -> dict[str, str]:
@@ -154,8 +159,11 @@ class Handover:
         left = {other: owner for other, owner in self._fleet.owners.items() if other != name}
         self._fleet.give(left, {name: old})
         await withdrawn(old, name)
-        async with self._turns.mine():
-            reason = await self._reason_to_stay(name, old)
+        reason = await self._reason_to_stay(name, old)
+        async with (
+            self._turns.mine()
+        ):  # nothing in it waits for others; what was prepared since the question is on record
+            reason = reason or self._prepared_meanwhile(name)
             self._set({**self._fleet.owners, name: old if reason else target})
         if reason:
             self._refuse(name, target, reason)
@@ -171,6 +179,11 @@ class Handover:
         parts = [other for other, owner in record if owner.stack is stack and part_mark(name) in owner.identity]
         held = next((holders[one] for one in (name, *parts) if one in holders), None)
         return f"held by {held.by}" if held else ""
+
+    def _prepared_meanwhile(self, name: str) -> str:
+        claims = self._checkpoint.record.claims.values()
+        holder = next((claim for claim in claims if any(held.device == name for held in claim.devices)), None)
+        return f"held by claim {holder.title}, prepared here" if holder else ""
 
     def _refuse(self, name: str, target: Stack, reason: str) -> None:
         if self._told.get(name) != reason:

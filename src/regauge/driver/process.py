@@ -171,8 +171,7 @@ class Driver:
         """What one instance does, while it is the one."""
         async with self.lead.taken():
             with _in_words():
-                async with self._turns.mine():
-                    await self._handover.begin()
+                await self._handover.begin()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow_owners())
                 tasks.create_task(self._follow_releases())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -266,5 +267,28 @@ def test_who_chose_a_device_just_before_it_was_withdrawn_is_served_and_it_stays(
         await node.clock.advance(15)
         assert (listed(node), published(node)) == (["gpu-0", "gpu-1"], ["gpu-2", "gpu-3"])
         assert node.told("handover-refused")
+
+    run(scenario)
+
+
+def test_an_api_server_that_hangs_keeps_no_claim_from_being_released() -> None:
+    """What the handover asks of others is asked before it takes its turn."""
+
+    async def hanging(*arguments: Any, **options: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def scenario(node: Node) -> None:
+        assert node.kube is not None
+        node.describe(FOUR[: FOUR.index("- name: gpu-3")])
+        await node.start()
+        ref = node.claim("c", "gpu-2")
+        dra = await node.kubelet.dra()
+        assert (await dra.node_prepare_resources([ref]))["uid-c"].devices
+        node.kube.list = hanging  # type: ignore[method-assign]
+        node.describe(FOUR)
+        await node.clock.advance(20)
+        async with asyncio.timeout(5):
+            assert (await dra.node_prepare_resources([ref]))["uid-c"].devices
+            assert await dra.node_unprepare_resources([ref]) == {"uid-c": ""}
 
     run(scenario)
