@@ -43,7 +43,8 @@ _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGr
 class Api:
     """`ClusterApi` for one actor. All actors of a cluster share one `ServerState`.
 
-    `warnings` gathers what the caller is to be warned of.
+    `warnings` gathers what the caller is to be warned of. `program`: the actor is one of the cluster's own, which manages
+    fields under its name where the server keeps that.
     """
 
     def __init__(
@@ -53,10 +54,12 @@ class Api:
         component: str = "",
         *,
         manager: str = "",
+        program: bool = False,
         dry_run: bool = False,
     ) -> None:
         self._state = state
         self._manager = manager
+        self._program = program
         self._dry_run = dry_run
         self.warnings: list[str] = []
         self._store = state.store
@@ -78,7 +81,7 @@ class Api:
 
     def as_actor(self, actor: str, component: str = "") -> Api:
         """The same API for another actor."""
-        return Api(self._state, actor, component)
+        return Api(self._state, actor, component, program=True)
 
     def as_caller(self, actor: str, manager: str, *, dry_run: bool = False) -> Api:
         """The same API for a client: with a manager's name, who manages which fields is kept; dry runs write nothing."""
@@ -238,8 +241,11 @@ class Api:
 
     def _managed(self, kind: Kind, old: Object | None, new: Object, subresource: str) -> Object:
         """With its managed fields: brought up to date for a caller that is a manager, else as they were."""
-        if self._manager:
-            by = Manager(self._manager, subresource)
+        manager = self._manager
+        if self._program and self._state.knows_programs:
+            manager = self._actor.partition(" ")[0]
+        if manager:
+            by = Manager(manager, subresource)
             return self._state.fields.updated(kind, old, new, by, self._state.now())
         kept = old["metadata"].get("managedFields") if old is not None else None
         if kept and "managedFields" not in new["metadata"]:

@@ -61,6 +61,7 @@ def no_logs(_uid: str, _container: str) -> None:
 class ServerState:
     """What all actors share. `git_version` is what the server says of itself (`v1.36.3`).
 
+    `knows_programs`: whether what controllers and kubelets write is kept in managedFields too, which costs time.
     `rules` and `versions` say which versions of which kinds are served (see `Catalog`).
     """
 
@@ -89,6 +90,7 @@ class ServerState:
         self.pod_logs: PodLogs = no_logs
         self.tokens: AccountTokens | None = None
         self.address = ""
+        self.knows_programs = False
         self._fields: FieldManagement | None = None
 
     @property

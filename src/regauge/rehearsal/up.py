@@ -142,6 +142,7 @@ async def _start(
     )
     api = world.control.api
     api.state.catalog = Catalog(store, options.rules, options.versions)
+    api.state.knows_programs = True
     api.state.tokens = AccountTokens(state.accounts_key(), clock)
     bootstrap_roles(api)
     api.state.pod_logs = lambda uid, container: _log(world, uid, container)

@@ -117,6 +117,12 @@ def test_apply_on_the_client(up: Program) -> None:
     assert "deployment.apps/web configured" in up.kubectl("apply", "-f", "-", stdin=changed)
     assert "successfully rolled out" in up.kubectl("rollout", "status", "deploy/web", "--timeout=20s")
     assert up.kubectl("get", "deploy", "web", "--no-headers").split()[:4] == ["web", "2/2", "2", "2"]
+    told = up.kubectl(
+        "get", "deploy", "web", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}"
+    )
+    assert set(told.split()) == {"kube-controller-manager", "kubectl-client-side-apply"}
+    kubelet = up.kubectl("get", "pods", "-l", "app=web", "--show-managed-fields", "-o", "jsonpath={.items[0].metadata}")
+    assert '"manager":"kubelet"' in kubelet
     wrong = MANIFEST.replace("replicas", "replikas")
     assert 'unknown field "spec.replikas"' in up.kubectl("apply", "-f", "-", stdin=wrong, code=1)
 
