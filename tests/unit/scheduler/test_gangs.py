@@ -124,6 +124,10 @@ def test_a_gang_that_does_not_fit_holds_nothing_and_one_that_does_is_bound() -> 
 @pytest.mark.row(77, how="vectors")
 def test_a_job_whose_pods_run_at_once_is_a_gang() -> None:
     assert compare(MAIN, "163-job-gang") == []
+    newer = play(STORIES / MAIN / "163-job-gang", rules("1.37", {"GenericWorkload": True, "WorkloadWithJob": True}))
+    told = {event["reason"]: event["message"] for event in newer["events"] if event["object"] == "Job/j"}
+    assert told["PodGroupCreated"].startswith("Created PodGroup j-") and told["PodGroupCreated"].endswith(" for Job j")
+    assert {shown["node"] for shown in newer["final"]["Pod"].values()} == {"n1"}
 
 
 def test_pods_wait_for_their_group_and_for_enough_of_it() -> None:

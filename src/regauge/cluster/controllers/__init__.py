@@ -51,7 +51,8 @@ def workload_controllers(api: Api, rules: Rules | None = None) -> tuple[Controll
     """
     makers = dict(_MAKERS)
     if rules is not None and rules.on("WorkloadWithJob"):
-        makers[JobController.name] = lambda own, clock: JobController(own, clock, JobGroups(own))
+        tells = "job-says-nothing-of-its-group" not in rules.quirks
+        makers[JobController.name] = lambda own, clock: JobController(own, clock, JobGroups(own, tells))
     return tuple(make(api.as_actor(api.actor, name), api.state.clock) for name, make in makers.items())
 
 

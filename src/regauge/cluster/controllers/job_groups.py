@@ -19,9 +19,13 @@ NAME_LIMIT = 253
 
 @dataclass(slots=True)
 class JobGroups:
-    """Crash: objects are found again by their owner; a Job that has begun without a group goes on without."""
+    """Crash: objects are found again by their owner; a Job that has begun without a group goes on without.
+
+    `tells`: the making of a group is worth an event, too.
+    """
 
     api: WorkloadApi
+    tells: bool = False
 
     def group_of(self, job: Object, pods: list[Object]) -> str | None:
         """The name of the Job's PodGroup, made if need be; None where the Job has none."""
@@ -79,7 +83,12 @@ class JobGroups:
                 "schedulingPolicy": template["schedulingPolicy"],
             },
         }
-        return str(self.api.create(POD_GROUP, body, namespace)["metadata"]["name"])
+        made = str(self.api.create(POD_GROUP, body, namespace)["metadata"]["name"])
+        if self.tells:
+            self.api.event(
+                job, "Normal", "PodGroupCreated", f"Created PodGroup {made} for Job {job['metadata']['name']}"
+            )
+        return made
 
 
 def is_gang(spec: dict[str, Any]) -> bool:
