@@ -144,6 +144,7 @@ class Site:
 
     def clean(self) -> None:
         """Remove all that the suite made."""
+        shutil.rmtree(self.root, ignore_errors=True)
         self.run(
             "delete", "pods,resourceclaims", "--all", "-n", self.tag, "--force", "--grace-period=0", "--wait=false"
         )
@@ -153,7 +154,6 @@ class Site:
         for one in self.items("resourceslices"):
             if one["spec"]["driver"].startswith(self.tag):
                 self.run("delete", "resourceslice", one["metadata"]["name"], "--ignore-not-found")
-        shutil.rmtree(self.root, ignore_errors=True)
 
     def allocatable(self, resource: str) -> int | None:
         """What the node says of an extended resource; None when it does not know it."""
