@@ -87,7 +87,7 @@ def run(minor: str) -> list[Package]:
     lines = "".join(json.dumps({**case, "timeoutMillis": 1000}) + "\n" for case in cases)
     environment = {**os.environ, "GOCOVERDIR": str(data)}
     subprocess.run([program], input=lines, text=True, check=True, stdout=subprocess.DEVNULL, env=environment)
-    text = data.with_suffix(".txt")
+    text = PLACE / f"data-{minor}.txt"
     subprocess.run(["go", "tool", "covdata", "textfmt", f"-i={data}", f"-o={text}"], check=True)
     return counted(minor, text.read_text())
 
