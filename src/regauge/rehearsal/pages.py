@@ -28,7 +28,10 @@ summary{cursor:pointer}.key{margin-right:1.2em;white-space:nowrap}
 def as_page(suite: str, played: Sequence[Played]) -> bytes:
     """The whole run. All text comes from scenarios and clusters, and is escaped."""
     failed = [one.name for one in played if not one.holds]
-    verdict = f"{len(played) - len(failed)} of {len(played)} scenarios hold."
+    part = [one.name for one in played if one.holds and one.in_part]
+    verdict = f"{len(played) - len(failed) - len(part)} of {len(played)} scenarios hold."
+    if part:
+        verdict += f" In part, the rest is left out: {', '.join(part)}."
     if failed:
         verdict += f" Not: {', '.join(failed)}."
     head = (
@@ -40,7 +43,7 @@ def as_page(suite: str, played: Sequence[Played]) -> bytes:
         (
             f'<a href="#{_anchor(one)}">{escape(one.name)}</a>',
             escape(one.title),
-            _word(one.holds),
+            _verdict(one),
             f"{one.took_s:.0f} s",
         )
         for one in played
@@ -59,7 +62,7 @@ def _scenario(one: Played) -> str:
         facts += f", answers for {', '.join(map(str, one.rows))}"
     parts = [
         f'<section id="{_anchor(one)}"><h2>{escape(one.name)}: {escape(one.title)}</h2>',
-        f"<p>{_word(one.holds)} &middot; {escape(facts)}</p>",
+        f"<p>{_verdict(one)} &middot; {escape(facts)}</p>",
         _steps(one.steps),
         *(_table(table) for table in one.tables),
     ]
@@ -75,6 +78,8 @@ def _steps(steps: Iterable[Done]) -> str:
     rows = []
     for step in steps:
         seen = "<br>".join(f"{_word(check.holds)} {escape(check.what)}: {escape(check.seen)}" for check in step.checks)
+        if step.left_out:
+            seen += f"{'<br>' if seen else ''}left out: {escape(step.left_out)}"
         rows.append((f"{step.began_s:.1f} s", f"{step.ended_s - step.began_s:.1f} s", escape(step.title), seen))
     return _rows(("at", "took", "step", "seen"), rows)
 
@@ -187,6 +192,10 @@ def _anchor(one: Played) -> str:
 
 def _class(holds: bool) -> str:
     return "holds" if holds else "fails"
+
+
+def _verdict(one: Played) -> str:
+    return "in part" if one.holds and one.in_part else _word(one.holds)
 
 
 def _word(holds: bool) -> str:

@@ -41,13 +41,14 @@ SETTLED = "everything has settled: API, checkpoints and containers tell the same
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One step and what was seen."""
+    """One step and what was seen. `left_out`: what could not be done or seen of it on this cluster, and why."""
 
     title: str
     verb: str
     checks: tuple[Check, ...]
     began_s: float
     ended_s: float
+    left_out: str = ""
 
     @property
     def holds(self) -> bool:
@@ -73,7 +74,14 @@ class Played:
 
     @property
     def holds(self) -> bool:
-        return bool(self.steps) and all(step.holds for step in self.steps)
+        """Every step does. Where steps were left out, something must have been checked all the same."""
+        seen = any(step.checks for step in self.steps) or not any(step.left_out for step in self.steps)
+        return bool(self.steps) and seen and all(step.holds for step in self.steps)
+
+    @property
+    def in_part(self) -> bool:
+        """Whether steps were left out as a whole: what they ask is not answered."""
+        return any(step.left_out and not step.checks for step in self.steps)
 
     @property
     def took_s(self) -> float:
@@ -203,7 +211,7 @@ class Stage:
     async def take(self, step: Step) -> None:
         """One step, and the invariants after it."""
         began_s = self._now_s()
-        title = step.title or _title(step, self.scenario)
+        title = step.title or title_of(step, self.scenario)
         self._listen(title, None)
         checks = await self.attempt(step)
         self.world.check()
@@ -317,7 +325,8 @@ def _checked(look: Look, seen: tuple[bool, str]) -> Check:
     return Check(describe(look), *seen)
 
 
-def _title(step: Step, scenario: Scenario) -> str:
+def title_of(step: Step, scenario: Scenario) -> str:
+    """What a step is called in a report that has no title of its own."""
     match step.verb:
         case "apply":
             told = step.apply if isinstance(step.apply, tuple) else (step.apply,)

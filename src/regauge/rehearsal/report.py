@@ -11,10 +11,11 @@ SCHEMA = "regauge.rehearsal/v1"
 
 
 class Mode(StrEnum):
-    """How the cluster runs: on the machine's clock with real sockets and processes, or in virtual time."""
+    """How the cluster runs: on the machine's clock with real sockets and processes, in virtual time, or elsewhere."""
 
     LIVE = "live"
     SIMULATED = "simulated"
+    REAL = "real"
 
 
 @dataclass(frozen=True, slots=True)

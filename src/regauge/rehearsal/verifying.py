@@ -20,7 +20,7 @@ def as_document(suite: str, played: Sequence[Played]) -> dict[str, Any]:
     scenarios = []
     for one in played:
         document = asdict(one)
-        document["holds"] = one.holds
+        document["holds"], document["inPart"] = one.holds, one.in_part
         document["steps"] = [{**asdict(step), "holds": step.holds} for step in one.steps]
         scenarios.append(document)
     return {"schema": SCHEMA, "suite": suite, "holds": all(one.holds for one in played), "scenarios": scenarios}
@@ -31,6 +31,7 @@ def as_junit(suite: str, played: Sequence[Played]) -> bytes:
     root = Xml.Element("testsuite", name=f"regauge verify {_text(suite)}", tests=str(len(played)))
     root.set("failures", str(sum(not one.holds for one in played)))
     root.set("errors", "0")
+    root.set("skipped", str(sum(one.holds and one.in_part for one in played)))
     for one in played:
         case = Xml.SubElement(root, "testcase", classname=f"regauge.{_text(suite)}", name=_text(one.name))
         case.set("time", f"{one.took_s:.3f}")
@@ -40,6 +41,9 @@ def as_junit(suite: str, played: Sequence[Played]) -> bytes:
             for check in step.checks
             if not check.holds
         ]
+        if one.holds and one.in_part:
+            left_out = [f"{step.title}: {step.left_out}" for step in one.steps if step.left_out]
+            Xml.SubElement(case, "skipped", message=_text(left_out[0])).text = _text("\n".join(left_out))
         if not one.holds:
             text = "\n".join(wrong) or "it has no steps"
             Xml.SubElement(case, "failure", message=_text(text.splitlines()[0])).text = _text(text)

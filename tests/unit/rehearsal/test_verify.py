@@ -169,7 +169,7 @@ def test_tables_and_the_verdict_are_printed(tmp_path: Path) -> None:
     [
         (("nowhere.yaml",), "cannot be read"),
         (("failures", "--only", "F-99"), "no scenario F-99"),
-        (("crowd", "--live", "--explore", "3"), "excludes"),
+        (("crowd", "--live", "--explore", "3"), "exclude each other"),
     ],
 )
 def test_wrong_arguments(arguments: tuple[str, ...], words: str) -> None:
