@@ -292,3 +292,35 @@ def test_an_api_server_that_hangs_keeps_no_claim_from_being_released() -> None:
             assert await dra.node_unprepare_resources([ref]) == {"uid-c": ""}
 
     run(scenario)
+
+
+def test_a_release_is_looked_at_only_while_a_device_waits_for_it() -> None:
+    """Otherwise each would cost the time that all devices of the node take."""
+    read: list[str] = []
+
+    class Watched:
+        def __init__(self, files: Any) -> None:
+            self._files = files
+
+        def read(self, path: str) -> Any:
+            read.append(path)
+            return self._files.read(path)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._files, name)
+
+    async def scenario(node: Node) -> None:
+        await with_pods(node)
+        await node.start(Watched)
+        dra = await node.kubelet.dra()
+        for description, looks in ((FOUR, False), (BACK, True)):
+            ref = node.claim("c", "gpu-2")
+            await dra.node_prepare_resources([ref])
+            node.describe(description)
+            await node.clock.advance(15)
+            read.clear()
+            await dra.node_unprepare_resources([ref])
+            await node.clock.advance(0.1)
+            assert any(path.endswith("example.com-gpu.yaml") for path in read) is looks
+
+    run(scenario)
