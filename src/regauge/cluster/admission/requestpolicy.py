@@ -11,8 +11,13 @@ from regauge.model.resource import CapacityRequestPolicy, CapacityRequestPolicyR
 VALID_VALUES_LIMIT = 10
 
 
-def policy_errors(path: str, capacity: Quantity, policy: CapacityRequestPolicy) -> list[FieldError]:
-    """At most one of validValues and validRange, a default that fits it, nothing beyond the capacity."""
+def policy_errors(
+    path: str, capacity: Quantity, policy: CapacityRequestPolicy, *, exact_steps: bool = False
+) -> list[FieldError]:
+    """At most one of validValues and validRange, a default that fits it, nothing beyond the capacity.
+
+    `exact_steps`: a step is above zero and counts in thousandths; without it only its whole part does.
+    """
     if policy.valid_values and policy.valid_range is not None:
         text = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
         return [forbidden_field(path, text)]
@@ -23,7 +28,8 @@ def policy_errors(path: str, capacity: Quantity, policy: CapacityRequestPolicy) 
     if policy.valid_range is not None:
         if policy.default is None:
             return [required(f"{path}.default", "required when validRange is defined")]
-        return list(_range(f"{path}.validRange", _read(policy.default), capacity, policy.valid_range))
+        amounts = (_read(policy.default), capacity)
+        return list(_range(f"{path}.validRange", amounts, policy.valid_range, exact_steps))
     return []
 
 
@@ -51,8 +57,9 @@ def _values(path: str, default: Quantity, capacity: Quantity, texts: tuple[Quant
 
 
 def _range(
-    path: str, default: Quantity, capacity: Quantity, limits: CapacityRequestPolicyRange
+    path: str, amounts: tuple[Quantity, Quantity], limits: CapacityRequestPolicyRange, exact: bool
 ) -> Iterator[FieldError]:
+    default, capacity = amounts
     if limits.min is None:
         yield required(f"{path}.min", "required when validRange is defined")
         return
@@ -70,13 +77,16 @@ def _range(
         if default > high:
             yield invalid(f"{path}.max", str(default), f"default is more than max: {high}")
     if limits.step is not None:
-        yield from _step(f"{path}.step", (low, _read(limits.step), capacity), (default, high))
+        yield from _step(f"{path}.step", (low, _read(limits.step), capacity), (default, high), exact)
 
 
 def _step(
-    path: str, limits: tuple[Quantity, Quantity, Quantity], values: tuple[Quantity, Quantity | None]
+    path: str, limits: tuple[Quantity, Quantity, Quantity], values: tuple[Quantity, Quantity | None], exact: bool
 ) -> Iterator[FieldError]:
     low, step, capacity = limits
+    if exact and step.sign <= 0:
+        yield invalid(path, str(step), "must be greater than zero")
+        return
     added = low.add(step)
     if added > capacity:
         yield invalid(path, str(step), f"one step {added} is larger than capacity value: {capacity}")
@@ -85,5 +95,12 @@ def _step(
         yield invalid(path, str(step), "must not be zero")
         return
     for value in values:
-        if value is not None and (value.value() - low.value()) % step.value():
+        if value is not None and _rest(value, low, step, exact):
             yield invalid(path, str(value), f"value is not a multiple of a given step ({step}) from ({low})")
+
+
+def _rest(value: Quantity, low: Quantity, step: Quantity, exact: bool) -> int:
+    """What is left of a value above `low` when whole steps are taken off."""
+    if exact and step.milli_value():
+        return (value.milli_value() - low.milli_value()) % step.milli_value()
+    return (value.value() - low.value()) % step.value()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from regauge.cluster.admission import fields
@@ -63,7 +64,9 @@ _IMMUTABLE = "field is immutable"
 _UNSET_OR_TRUE = "must be either unset or set to true"
 
 
-def slice_errors(spec: ResourceSliceSpec, old: ResourceSliceSpec | None, raw: Mapping[str, Any]) -> list[FieldError]:
+def slice_errors(
+    spec: ResourceSliceSpec, old: ResourceSliceSpec | None, raw: Mapping[str, Any], *, exact_steps: bool = False
+) -> list[FieldError]:
     """What is wrong with a slice's spec; `raw` is its document, which tells absent from empty."""
     errors = fields.driver_name("spec.driver", spec.driver) + _pool(spec)
     if old is not None:
@@ -83,7 +86,9 @@ def slice_errors(spec: ResourceSliceSpec, old: ResourceSliceSpec | None, raw: Ma
         "spec.devices",
         spec.devices,
         limit,
-        lambda path, device: _device(path, device, before_devices.get(device.name), spec.per_device_node_selection),
+        lambda path, device: _device(
+            path, device, before_devices.get(device.name), spec.per_device_node_selection, exact_steps
+        ),
         lambda device: device.name,
     )
     return errors + fields.unique(
@@ -212,7 +217,9 @@ def _value_lists(item: DeviceAttribute) -> tuple[Any, ...]:
     return item.bool_values, item.int_values, item.string_values, item.version_values
 
 
-def _device(path: str, device: Device, old: Device | None, per_device: bool | None) -> list[FieldError]:
+def _device(
+    path: str, device: Device, old: Device | None, per_device: bool | None, exact_steps: bool
+) -> list[FieldError]:
     errors = fields.device_name(f"{path}.name", device.name)
     count = len(device.attributes) + len(device.capacity)
     if count > ATTRIBUTES_LIMIT:
@@ -224,7 +231,8 @@ def _device(path: str, device: Device, old: Device | None, per_device: bool | No
         errors.append(invalid(path, values, text))
     errors += _mapping(f"{path}.attributes", device.attributes, -1, fields.qualified_name, _attribute)
     shared = bool(device.allow_multiple_allocations)
-    errors += _mapping(f"{path}.capacity", device.capacity, -1, fields.qualified_name, _shared if shared else _unshared)
+    check = partial(_shared, exact_steps=exact_steps) if shared else _unshared
+    errors += _mapping(f"{path}.capacity", device.capacity, -1, fields.qualified_name, check)
     if old is None or old.taints != device.taints:
         errors += fields.items(f"{path}.taints", device.taints, TAINTS_LIMIT, fields.taint)
     errors += fields.unique(
@@ -305,10 +313,11 @@ def _version(path: str, value: str) -> list[FieldError]:
     return errors + _text(path, value)
 
 
-def _shared(path: str, capacity: DeviceCapacity) -> list[FieldError]:
+def _shared(path: str, capacity: DeviceCapacity, *, exact_steps: bool) -> list[FieldError]:
     if capacity.request_policy is None:
         return []
-    return policy_errors(f"{path}.requestPolicy", Quantity.from_document(capacity.value), capacity.request_policy)
+    amount = Quantity.from_document(capacity.value)
+    return policy_errors(f"{path}.requestPolicy", amount, capacity.request_policy, exact_steps=exact_steps)
 
 
 def _unshared(path: str, capacity: DeviceCapacity) -> list[FieldError]:

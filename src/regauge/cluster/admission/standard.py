@@ -81,6 +81,7 @@ class Validation:
     """The checks of every kind that has some. What has the wrong type ends in 400, as when upstream decodes."""
 
     claims: ClaimRules
+    exact_steps: bool = False
 
     def __call__(
         self, store: Store, kind: Kind, object_: Object, old: Object | None, subresource: str
@@ -112,7 +113,7 @@ class Validation:
                 return self._template(store, new_view, old_view, object_)
             case ResourceSlice():
                 before = old_view.spec if isinstance(old_view, ResourceSlice) else None
-                return slice_errors(new_view.spec, before, object_.get("spec") or {})
+                return slice_errors(new_view.spec, before, object_.get("spec") or {}, exact_steps=self.exact_steps)
             case DeviceClass():
                 return self._class(new_view)
             case DeviceTaintRule() if subresource:
@@ -212,6 +213,6 @@ def standard_admission(rules: Rules) -> Admission:
             lambda kind, object_, _old: groups.group_defaults(rules, kind, object_),
         ),
         mutations=(limit_ranger, default_tolerations, priority, runtime_class, groups.admit_group(rules)),
-        checks=(Validation(claims),),
+        checks=(Validation(claims, exact_steps="api-zero-step-panics" not in rules.quirks),),
         gates=(one_default_priority, check_limits, check_quota, groups.check_template),
     )
