@@ -1,4 +1,8 @@
-"""The ground: errors, the ports through which everything else touches the world, canonical JSON, state tables. Pure."""
+"""The ground: errors, the ports through which everything else touches the world, canonical JSON, state tables. Pure.
+
+Reports for people are `regauge.base.pages` (HTML and Markdown of the same blocks) and `regauge.base.drawing` (pictures),
+both imported by name.
+"""
 
 from regauge.base.canonical import canonical_json, pretty_json
 from regauge.base.errors import BugError, InputError, RegaugeError, TransientError, Where
