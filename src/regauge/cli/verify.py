@@ -26,6 +26,13 @@ def command(
         str | None, typer.Option("--kubeconfig", metavar="FILE", help="On the test cluster of this kubeconfig.")
     ] = None,
     context: Annotated[str | None, typer.Option("--context", help="On the test cluster of this context.")] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", metavar="NAME=THERE", help="A scenario's node on that cluster.")
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option("--image", help="For every container on that cluster; it must run until it is stopped."),
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Only the scenario of this name. Repeatable.")
     ] = None,
@@ -55,17 +62,24 @@ def command(
     real = kubeconfig is not None or context is not None
     if (live and (simulated or explore)) or (real and (live or simulated or explore)):
         raise InputError("--live, --kubeconfig, --simulated and --explore exclude each other", fix="give one of them")
-    from regauge.rehearsal.pages import as_page
-    from regauge.rehearsal.verifying import as_document, as_junit
 
     chosen = _chosen(suite, only)
     if explore:
         found = _explore(chosen, explore, seed, output)
         raise typer.Exit(0 if found else 1)
     if real:
-        played = [_play_real(scenario, kubeconfig or "", context or "", output) for scenario in chosen]
+        places = [*(node or []), *_images(chosen, image)]
+        played = [_play_real(scenario, kubeconfig or "", context or "", places, output) for scenario in chosen]
     else:
         played = [_play(scenario, live, seed, output) for scenario in chosen]
+    _report(suite, played, junit, html, output)
+    raise typer.Exit(0 if all(one.holds for one in played) else 1)
+
+
+def _report(suite: str, played: list[Played], junit: str | None, html: str | None, output: Format) -> None:
+    from regauge.rehearsal.pages import as_page
+    from regauge.rehearsal.verifying import as_document, as_junit
+
     if junit:
         _write(junit, as_junit(suite, played))
     if html:
@@ -74,7 +88,6 @@ def command(
         _print(played)
     else:
         print_document(as_document(suite, played), output)
-    raise typer.Exit(0 if all(one.holds for one in played) else 1)
 
 
 def _chosen(suite: str, only: list[str] | None) -> tuple[Scenario, ...]:
@@ -109,9 +122,17 @@ def _play(scenario: Scenario, live: bool, seed: int, output: Format) -> Played:
     return play(scenario, mode=Mode.LIVE if live else Mode.SIMULATED, seed=seed, listen=listen)
 
 
-def _play_real(scenario: Scenario, kubeconfig: str, context: str, output: Format) -> Played:
+def _images(chosen: tuple[Scenario, ...], image: str | None) -> list[str]:
+    from regauge.rehearsal.real import images_of
+
+    wanted = images_of([[one.objects, one.setup, *(step.apply for step in one.steps)] for one in chosen])
+    return [f"{one}={image}" for one in sorted(wanted)] if image else []
+
+
+def _play_real(scenario: Scenario, kubeconfig: str, context: str, nodes: list[str], output: Format) -> Played:
     from random import SystemRandom
 
+    from regauge.base import InputError
     from regauge.host import RealClock
     from regauge.kube.config import load_connection
     from regauge.kube.http import HttpClient
@@ -121,7 +142,11 @@ def _play_real(scenario: Scenario, kubeconfig: str, context: str, output: Format
         say(f"{plain(scenario.name)}: {plain(scenario.title)}")
     connection = load_connection(os.environ, kubeconfig=kubeconfig, context=context, home=os.path.expanduser("~"))
     listen = _progress if output is Format.table else _quiet
-    return play_real(scenario, lambda: HttpClient(connection, user_agent="user"), RealClock(), SystemRandom(), listen)
+    named = {one.partition("=")[0]: one.partition("=")[2] for one in nodes}
+    if not all(named.values()):
+        raise InputError("--node wants NAME=THERE", fix="say --node node-1=worker-7")
+    clock, chance = RealClock(), SystemRandom()
+    return play_real(scenario, lambda: HttpClient(connection, user_agent="user"), clock, chance, listen, named)
 
 
 def _quiet(_title: str, _step: Done | None) -> None:

@@ -7,8 +7,9 @@ what is told by the managed fields of each version; who deleted an object no wat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from regauge.base import Clock
@@ -34,23 +35,29 @@ UNKNOWN = "somebody"
 
 
 class Moved:
-    """`KubeClient` on whose other side a namespace has another name. `made` is what was made outside of it, in order."""
+    """`KubeClient` on whose other side a namespace, and nodes, have other names. `made`: what was made outside of the
+    namespace, in order. `nodes`: what the nodes of a scenario are called there; such a name is a whole text wherever it is.
+    """
 
-    def __init__(self, kube: KubeClient, namespace: str) -> None:
+    def __init__(self, kube: KubeClient, namespace: str, nodes: Mapping[str, str] = MappingProxyType({})) -> None:
         self._kube = kube
         self._namespace = namespace
+        self._nodes = dict(nodes)
+        self._shown = {there: here for here, there in nodes.items()}
         self.made: list[tuple[Kind, str]] = []
 
     def _there(self, namespace: str) -> str:
         return self._namespace if namespace == HERE else namespace
 
     def _sent(self, object_: Object) -> Object:
+        object_ = _renamed(object_, self._nodes)
         metadata = object_.get("metadata") or {}
         if metadata.get("namespace") != HERE:
             return object_
         return {**object_, "metadata": {**metadata, "namespace": self._namespace}}
 
     def shown(self, object_: Object) -> Object:
+        object_ = _renamed(object_, self._shown)
         metadata = object_["metadata"]
         if metadata.get("namespace") != self._namespace:
             return object_
@@ -233,6 +240,18 @@ class MirrorWorld(NodeWorld):
 
 
 SEEN = "regauge.dev/seen-version"
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if not names:
+        return value
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    if isinstance(value, dict):
+        return {key: _renamed(item, names) for key, item in value.items()}
+    return value
 
 
 def _key(kind: Kind, object_: Object) -> tuple[str, str]:

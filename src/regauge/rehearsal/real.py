@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from msgspec import structs
 
@@ -35,26 +36,40 @@ GONE_WITHIN_S = 120.0
 
 
 def play_real(
-    scenario: Scenario, connect: Callable[[], KubeClient], clock: Clock, chance: Randomness, listen: Listen
+    scenario: Scenario,
+    connect: Callable[[], KubeClient],
+    clock: Clock,
+    chance: Randomness,
+    listen: Listen,
+    nodes: Mapping[str, str] = MappingProxyType({}),
 ) -> Played:
     """The same from outside of any loop. `connect` makes the client, which is closed in the end."""
 
     async def main() -> Played:
         kube = connect()
         try:
-            return await play_on(scenario, kube, clock, chance, listen)
+            return await play_on(scenario, kube, clock, chance, listen, nodes)
         finally:
             await kube.close()
 
     return run_live(main())
 
 
-async def play_on(scenario: Scenario, kube: KubeClient, clock: Clock, chance: Randomness, listen: Listen) -> Played:
-    """One scenario on the cluster behind `kube`. Raises `InputError` when the cluster lacks what it needs."""
+async def play_on(
+    scenario: Scenario,
+    kube: KubeClient,
+    clock: Clock,
+    chance: Randomness,
+    listen: Listen,
+    nodes: Mapping[str, str] = MappingProxyType({}),
+) -> Played:
+    """One scenario on the cluster behind `kube`. `nodes`: what the scenario's nodes are called there.
+
+    Raises `InputError` when the cluster lacks what it needs."""
     minor = minor_of((await kube.version()).minor)
     namespace = f"regauge-verify-{chance.getrandbits(32):08x}"
     await kube.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    moved = Moved(kube, namespace)
+    moved = Moved(kube, namespace, nodes)
     world = MirrorWorld(moved, clock, rules(minor, parse_feature_gates(scenario.feature_gates)))
     stage = RealStage(scenario, world, listen)
     try:
@@ -85,9 +100,9 @@ async def _clean(kube: KubeClient, moved: Moved, namespace: str, clock: Clock) -
     for kind, name in reversed(moved.made):
         with contextlib.suppress(NotFound):
             await kube.delete(kind, name)
-    await kube.delete(NAMESPACE, namespace)
     until_s = clock.monotonic_s() + GONE_WITHIN_S
     with contextlib.suppress(NotFound):
+        await kube.delete(NAMESPACE, namespace)
         while clock.monotonic_s() < until_s:
             await kube.get(NAMESPACE, namespace)
             await clock.sleep(POLL_S)
@@ -118,9 +133,10 @@ class RealStage(Stage):
         while True:
             have = self._have()
             ready = {name for name, devices in wanted.items() if have.get(name, frozenset()) >= devices}
-            if ready == set(wanted) or (ready and self.world.clock.monotonic_s() > until_s):
+            late = self.world.clock.monotonic_s() > until_s
+            if ready and (ready == wanted.keys() & have.keys() or late):
                 break
-            if self.world.clock.monotonic_s() > until_s:
+            if late:
                 raise InputError(
                     f"no node of this cluster has the devices of scenario {self.scenario.name}",
                     fix=f"call nodes {', '.join(wanted)} and let regauge driver publish the scenario's devices there",
@@ -227,6 +243,16 @@ class RealStage(Stage):
     async def close(self) -> None:
         """What the API tells of leftovers; the rest of a scenario's settling needs the nodes."""
         self.found = [str(item) for item in findings(self.world) if item.code in API_FINDINGS]
+
+
+def images_of(value: object) -> frozenset[str]:
+    """The images that a scenario's containers want."""
+    if isinstance(value, dict):
+        own = {value["image"]} if isinstance(value.get("image"), str) else set()
+        return frozenset(own).union(*map(images_of, value.values()))
+    if isinstance(value, list | tuple):
+        return frozenset().union(*map(images_of, value))
+    return frozenset()
 
 
 def _deletes(write: Write) -> bool:
