@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,8 @@ MAX_RATIO = 400
 """JSON of Kubernetes objects compresses some twentyfold; far more is a trap."""
 RATIO_FREE_BYTES = 16 << 20
 _NAME = re.compile(r"manifest\.json|(objects|nodes)/[a-z0-9][a-z0-9.-]{0,252}\.json")
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 1
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -105,7 +108,7 @@ def read_bundle(path: str) -> Estate:
             manifest = _manifest(archive, infos, path)
             documents = [item for info in infos for item in _objects(archive, info, path)]
             nodes = {name: files for info in infos for name, files in _nodes(archive, info, path)}
-    except (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise InputError(f"the bundle is damaged: {error}", where=Where(path), fix="collect it again") from None
     if not documents:
         raise InputError("the bundle holds no Kubernetes objects", where=Where(path), fix="collect it again")
@@ -127,6 +130,8 @@ def _checked(archive: zipfile.ZipFile, path: str) -> list[zipfile.ZipInfo]:
         if info.filename in seen:
             raise _refused(path, f"{info.filename} stands twice")
         seen.add(info.filename)
+        if info.compress_type not in _COMPRESSIONS or info.flag_bits & _ENCRYPTED:
+            raise _refused(path, f"{info.filename} is encrypted, or packed in a way that no bundle is")
         total += info.file_size
         ratio = info.file_size / max(info.compress_size, 1)
         if info.file_size > MAX_ENTRY_BYTES or (info.file_size > RATIO_FREE_BYTES and ratio > MAX_RATIO):

@@ -154,6 +154,15 @@ def test_a_damaged_bundle_is_refused(tmp_path: Path) -> None:
         load_estate(written(tmp_path, data[: len(data) // 2]))
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_another_compression_is_refused(tmp_path: Path, method: int) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as zipped:
+        zipped.writestr("manifest.json", parts_of(sample_estate())["manifest.json"])
+    with pytest.raises(InputError, match="packed in a way"):
+        load_estate(written(tmp_path, out.getvalue()))
+
+
 def test_an_entry_longer_than_it_says_is_refused(tmp_path: Path) -> None:
     data = bytearray(archive({"manifest.json": b"x" * 100}))
     at = data.rindex(b"PK\x01\x02")
