@@ -7,7 +7,7 @@ from typing import Final
 
 from regauge.cel.errors import EvaluationError
 from regauge.cel.library.gofloat import shortest
-from regauge.cel.values import MAPS, NONE, TYPES, Optional, Uint
+from regauge.cel.values import NONE, TYPES, Map, Optional, Uint
 
 KEY_CLASSES: Final = frozenset({str, int, Uint, bool, float})
 _INVALID: Final = "invalid qualifier type"
@@ -25,44 +25,41 @@ def no_such_key(key: object) -> EvaluationError:
 
 
 def _index(key: object) -> int:
-    kind = type(key)
-    if kind is int or (kind is Uint and key < 2**63):  # type: ignore[operator]
-        return int(key)  # type: ignore[call-overload, no-any-return]
+    if type(key) is int or (type(key) is Uint and key < 2**63):
+        return int(key)
     if isinstance(key, float) and math.isfinite(key) and key == int(key):
         return int(key)
     if isinstance(key, float | Uint):
         raise EvaluationError(f"unsupported index value {shown(key)} in list")
-    raise EvaluationError(f"unsupported index type '{TYPES[kind].runtime_name}' in list")
+    raise EvaluationError(f"unsupported index type '{TYPES[type(key)].runtime_name}' in list")
 
 
 def qualify(value: object, key: object) -> object:
     """`value.key` or `value[key]`. Raises `EvaluationError` when it is not there."""
-    kind = type(value)
     if type(key) not in KEY_CLASSES:
         raise EvaluationError(f"{_INVALID}: {TYPES[type(key)].runtime_name}")
-    if kind in MAPS:
-        present, found = value.find(key)  # type: ignore[attr-defined]
+    if isinstance(value, Map):
+        present, found = value.find(key)
         if present:
             return found
-    elif kind is tuple:
+    elif isinstance(value, tuple):
         index = _index(key)
-        if 0 <= index < len(value):  # type: ignore[arg-type]
-            return value[index]  # type: ignore[index]
+        if 0 <= index < len(value):
+            return value[index]
         raise EvaluationError(f"index out of bounds: {shown(key)}")
     raise no_such_key(key)
 
 
 def qualify_if_present(value: object, key: object) -> tuple[bool, object]:
     """Whether it is there, and what it is."""
-    kind = type(value)
     if type(key) not in KEY_CLASSES:
         raise EvaluationError(f"{_INVALID}: {TYPES[type(key)].runtime_name}")
-    if kind in MAPS:
-        return value.find(key)  # type: ignore[attr-defined, no-any-return]
-    if kind is tuple:
+    if isinstance(value, Map):
+        return value.find(key)
+    if isinstance(value, tuple):
         index = _index(key)
-        if 0 <= index < len(value):  # type: ignore[arg-type]
-            return True, value[index]  # type: ignore[index]
+        if 0 <= index < len(value):
+            return True, value[index]
     return False, None
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from regauge.cel.access import no_such_key, qualify, qualify_if_present, unwrapped
 from regauge.cel.device import MISSING
 from regauge.cel.errors import EvaluationError
+from regauge.cel.frames import Frame, Step
 from regauge.cel.values import KUBERNETES_CLASSES, NONE, Optional, type_name
-
-Frame = list[Any]
-Step = Callable[[Frame], object]
 
 
 class Link(NamedTuple):

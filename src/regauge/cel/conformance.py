@@ -9,7 +9,7 @@ A case may add `kubeVersion`, the minor that answers; without it the newest does
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from regauge.cel.program import CompileError, EvalError, Program, compile_select
 from regauge.model import Semver
 from regauge.model.resource import DeviceAttribute, DeviceCapacity
 
-Answer = dict[str, Any]
+Answer = dict[str, object]
 T = TypeVar("T")
 # In the order in which the reference program writes them.
 _KEYS = ("name", "compileError", "outputType", "maxCost", "result", "runtimeError", "actualCost")
@@ -62,7 +62,7 @@ class _Line(msgspec.Struct):
     kube_version: str | None = msgspec.field(default=None, name="kubeVersion")
 
 
-def conformance(case: Mapping[str, Any]) -> Answer:
+def conformance(case: Mapping[str, object]) -> Answer:
     """The answer to a case of either format. Raises `InputError` for a case that is not of its format."""
     if "cel" in case:
         found = _answer(_read(case, _Question))
@@ -70,12 +70,12 @@ def conformance(case: Mapping[str, Any]) -> Answer:
     return _sorted({**case, **_outcome(_read(case, _Line))})
 
 
-def _sorted(found: Mapping[str, Any]) -> Answer:
+def _sorted(found: Mapping[str, object]) -> Answer:
     """With the keys in order, as the reference program writes what it has read."""
     return {key: _sorted(one) if isinstance(one, dict) else one for key, one in sorted(found.items())}
 
 
-def _read(case: Mapping[str, Any], kind: type[T]) -> T:
+def _read(case: Mapping[str, object], kind: type[T]) -> T:
     try:
         return msgspec.convert(case, kind)
     except msgspec.ValidationError as error:
@@ -138,7 +138,7 @@ def _answer(question: _Question) -> Answer:
 
 def _selected(program: Program, device: Device) -> Answer:
     found = program.measure(device)
-    cost = {"actualCost": found.cost} if found.cost else {}
+    cost: Answer = {"actualCost": found.cost} if found.cost else {}
     if isinstance(found.outcome, EvalError):
         text = found.outcome.text
         hinted = program.environment.minor > _NO_HINT_UNTIL and "no such key:" in text
@@ -151,7 +151,7 @@ def _derived(program: Program, device: Device) -> Answer:
     return {"runtimeError": value.text} if isinstance(value, EvalError) else {"result": _attribute(value)}
 
 
-def _attribute(value: object) -> dict[str, Any]:
+def _attribute(value: object) -> Answer:
     """A value of an expression as the attribute of a device that it becomes."""
     items = value if isinstance(value, tuple) else (value,)
     named = [next((name, plain(item)) for kind, name, plain in _ATTRIBUTES if isinstance(item, kind)) for item in items]
@@ -160,7 +160,7 @@ def _attribute(value: object) -> dict[str, Any]:
     return dict(named)
 
 
-_ATTRIBUTES: tuple[tuple[type, str, Callable[[Any], Any]], ...] = (
+_ATTRIBUTES: tuple[tuple[type, str, Callable[..., object]], ...] = (
     (bool, "bool", bool),
     (int, "int", int),
     (str, "string", str),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from regauge.cel.errors import EvaluationError
+from regauge.cel.frames import Frame, Step
 from regauge.cel.library.operators import add, insert
-from regauge.cel.values import EMPTY_MAP, GO_NAMES, MAPS, Map, map_key
-
-Frame = list[Any]
-Step = Callable[[Frame], object]
+from regauge.cel.values import EMPTY_MAP, GO_NAMES, Map, map_key
 
 
 class FoldParts(NamedTuple):
@@ -82,12 +80,11 @@ def bind(slot: int, value: Step, result: Step) -> Step:
 
 
 def _entries(over: object, pairs: bool) -> Iterable[tuple[object, object]]:
-    kind = type(over)
     if isinstance(over, tuple):
         return enumerate(over) if pairs else zip(over, over)
-    if kind in MAPS:
-        return [(key, over[key] if pairs else None) for key in over]  # type: ignore[attr-defined, index]
-    shown = GO_NAMES.get(kind, kind.__name__)
+    if isinstance(over, Map):
+        return over.items()
+    shown = GO_NAMES.get(type(over), type(over).__name__)
     if pairs:
         raise EvaluationError(f"unsupported comprehension range type: {shown}")
     raise EvaluationError(f"got '{shown}', expected iterable type")
@@ -175,9 +172,7 @@ def insert_into(slot: int, parts: Sequence[Step], read_cost: int, call_cost: int
             if target:
                 return insert(target, *args)
             target = _GrowingMap()
-        insert(EMPTY_MAP, *args)
-        pairs = [(args[0], args[1])] if len(args) == 2 else list(args[0].items())  # type: ignore[attr-defined]
-        for key, value in pairs:
+        for key, value in insert(EMPTY_MAP, *args).items():
             if Map(target).find(key)[0]:
                 raise EvaluationError(f"insert failed: key {key} already exists")
             target[map_key(key)] = (key, value)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from regauge.cel.errors import no_such_overload
 from regauge.cel.types import Type
-from regauge.cel.values import MAPS, TYPES, Map
+from regauge.cel.values import TYPES, Map
 
 
 def guarded(implementation: Callable[..., object], kinds: tuple[Type, ...]) -> Callable[..., object]:
@@ -27,13 +27,10 @@ def fits(kind: Type, value: object) -> bool:
     if kind.kind == "list":
         return type(value) is tuple and (not value or fits(kind.params[0], value[0]))
     if kind.kind == "map":
-        return type(value) in MAPS and _fits_map(kind, value)
+        return isinstance(value, Map) and _fits_map(kind, value)
     found = TYPES[type(value)]
     return found.kind == kind.kind and found.name == kind.name
 
 
-def _fits_map(kind: Type, value: object) -> bool:
-    assert isinstance(value, Map)
-    for key in value:
-        return fits(kind.params[0], key) and fits(kind.params[1], value.find(key)[1])
-    return True
+def _fits_map(kind: Type, value: Map) -> bool:
+    return all(map(fits, kind.params, next(iter(value.items()), ())))

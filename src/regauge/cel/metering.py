@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from regauge.cel.actual import Cost
 from regauge.cel.errors import BudgetExceeded, EvaluationError
+from regauge.cel.frames import Frame, Step
 from regauge.cel.values import equal
-
-Frame = list[Any]
-Step = Callable[[Frame], object]
 
 
 class Meter:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from regauge.cel.errors import BudgetExceeded, EvaluationError, no_such_overload
+from regauge.cel.frames import Frame, Step
 from regauge.cel.values import Map, Optional, compare, equal, map_key
-
-Frame = list[Any]
-Step = Callable[[Frame], object]
 
 
 def raising(text: str) -> Callable[..., object]:

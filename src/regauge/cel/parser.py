@@ -17,8 +17,7 @@ MAX_WEIGHT: Final = 100_000
 MAX_COPIED: Final = 4_000
 
 STARTS: Final = (
-    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null',"
-    " NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
 """What an expression may begin with, as cel-go's parser lists it."""
 

@@ -7,7 +7,7 @@ tree: a plain one, and one that counts costs as upstream does and stops at the l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from regauge.cel.access import KEY_CLASSES
 from regauge.cel.actual import cost_rule
@@ -16,6 +16,7 @@ from regauge.cel.device import Device
 from regauge.cel.environment import Environment
 from regauge.cel.errors import EvaluationError
 from regauge.cel.folds import FoldParts, append_to, bind, fold, insert_into, not_strictly_false, read_local
+from regauge.cel.frames import Frame, Step
 from regauge.cel.guards import guarded
 from regauge.cel.library import FUNCTIONS, OVERLOADS
 from regauge.cel.library.operators import contains
@@ -38,9 +39,6 @@ from regauge.cel.operations import (
 from regauge.cel.syntax import Call, Fold, Ident, ListNode, Literal, MapNode, Node, Select
 from regauge.cel.types import Type
 from regauge.cel.values import Uint
-
-Frame = list[Any]
-Step = Callable[[Frame], object]
 
 FIRST_LOCAL: Final = 2
 _CONVERSIONS: Final = frozenset(
@@ -279,8 +277,8 @@ class _Planner:
 
     def plan_membership(self, args: list[Planned]) -> Planned:
         """`in` a constant list: upstream looks the value up in a set, which costs nothing."""
-        items = cast(tuple[object, ...], args[1].value)
-        if not items:
+        items = args[1].value
+        if not isinstance(items, tuple) or not items:
             return known(False)
         primitive = all(type(item) in _SET_ELEMENTS for item in items)
         if not primitive:

@@ -9,7 +9,7 @@ import ipaddress
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from regauge.cel import types
 from regauge.cel.errors import EvaluationError, TooMuch, no_such_overload
@@ -19,6 +19,7 @@ from regauge.model import Quantity, Semver
 MAX_COMPARED: Final = 200_000
 MAX_ELEMENTS: Final = 1_000_000
 MAX_TEXT: Final = 16 << 20
+Plain = TypeVar("Plain", int, str, bytes)
 
 
 class Uint(int):
@@ -91,8 +92,11 @@ class Format:
     regex_size: int
 
 
-class Map(Mapping[object, object]):
-    """A map. A look-up converts between int, uint and double, as cel-go does."""
+class Map:
+    """A map. A look-up converts between int, uint and double, as cel-go does.
+
+    No `Mapping`: telling an abstract class takes Python several times as long, and every read asks.
+    """
 
     __slots__ = ("_items",)
 
@@ -115,11 +119,9 @@ class Map(Mapping[object, object]):
         """A copy with one more entry."""
         return Map({**self._items, map_key(key): (key, value)})
 
-    def __getitem__(self, key: object) -> object:
-        present, value = self.find(key)
-        if not present:
-            raise KeyError(key)
-        return value
+    def items(self) -> list[tuple[object, object]]:
+        """The keys with their values, in the order in which they were written."""
+        return list(self._items.values())
 
     def __iter__(self) -> Iterator[object]:
         return (key for key, _ in self._items.values())
@@ -146,6 +148,7 @@ class DomainMap(Map):
 
 
 EMPTY_MAP: Final = Map({})
+SIZED: Final = (str, tuple, bytes, Map)
 
 
 def map_key(key: object) -> object:
@@ -158,13 +161,12 @@ def map_key(key: object) -> object:
 
 def _other_keys(key: object) -> tuple[object, ...]:
     """The numbers of other classes that a look-up of `key` tries as well."""
-    kind = type(key)
-    if kind is int:
-        return ((Uint, key),) if key >= 0 else ()  # type: ignore[operator]
-    if kind is Uint:
-        return (int(key),)  # type: ignore[call-overload]
-    if kind is float and math.isfinite(key) and key == int(key):  # type: ignore[arg-type, call-overload]
-        return (int(key), (Uint, int(key)))  # type: ignore[call-overload]
+    if type(key) is int:
+        return ((Uint, key),) if key >= 0 else ()
+    if type(key) is Uint:
+        return (int(key),)
+    if type(key) is float and math.isfinite(key) and key == int(key):
+        return (int(key), (Uint, int(key)))
     return ()
 
 
@@ -213,7 +215,6 @@ GO_NAMES: Final[Mapping[type, str]] = {
 }
 NUMBERS: Final = frozenset({int, Uint, float})
 MAPS: Final = frozenset({Map, DomainMap})
-QUANTITIES: Final = frozenset({Quantity, QuantitySum})
 
 
 def type_name(value: object) -> str:
@@ -246,24 +247,21 @@ def equal_values(left: object, right: object, fuel: _Fuel | None = None) -> bool
     """Equality as the left value's class decides."""
     mine, theirs = type(left), type(right)
     if mine in NUMBERS:
-        if mine is float or theirs is float:
-            return theirs in NUMBERS and float(left) == float(right)  # type: ignore[arg-type]
-        return theirs in NUMBERS and left == right
-    if mine is tuple:
-        return theirs is tuple and _equal_lists(left, right, fuel or _Fuel())  # type: ignore[arg-type]
-    if mine in MAPS:
-        return theirs in MAPS and _equal_maps(left, right, fuel or _Fuel())  # type: ignore[arg-type]
-    if mine is Optional:
-        return theirs is Optional and _equal_optionals(left, right, fuel or _Fuel())  # type: ignore[arg-type]
+        # Python compares a float with an int exactly; upstream makes both floats first.
+        return theirs in NUMBERS and (left == right if mine is theirs else _equal_numbers(left, right))
+    if isinstance(left, tuple):
+        return isinstance(right, tuple) and _equal_lists(left, right, fuel or _Fuel())
+    if isinstance(left, Map):
+        return isinstance(right, Map) and _equal_maps(left, right, fuel or _Fuel())
+    if isinstance(left, Optional):
+        return isinstance(right, Optional) and _equal_optionals(left, right, fuel or _Fuel())
+    wanted = _STRICT.get(mine, mine)
+    if theirs is wanted:
+        same = _EQUALITY.get(mine)
+        return left == right if same is None else same(left, right)
     if mine in _STRICT:
-        if theirs is not _STRICT[mine]:
-            raise no_such_overload()
-        return _STRICT_EQUAL.get(mine, _same)(left, right)
-    if mine is Type:
-        return theirs is Type and left.runtime_name == right.runtime_name  # type: ignore[attr-defined]
-    if mine is Timestamp:
-        return theirs is Timestamp and left.nanoseconds == right.nanoseconds  # type: ignore[attr-defined]
-    return mine is theirs and left == right
+        raise no_such_overload()
+    return False
 
 
 _STRICT: Final[Mapping[type, type]] = {
@@ -280,7 +278,12 @@ _STRICT: Final[Mapping[type, type]] = {
 KUBERNETES_CLASSES: Final = frozenset(_STRICT)
 
 
-def _same(left: object, right: object) -> bool:
+def _equal_numbers(left: object, right: object) -> bool:
+    """Of numbers of two classes."""
+    if isinstance(left, float) and isinstance(right, int):
+        return left == float(right)
+    if isinstance(left, int) and isinstance(right, float):
+        return float(left) == right
     return left == right
 
 
@@ -292,7 +295,21 @@ def _same_name(left: Format, right: Format) -> bool:
     return left.name == right.name
 
 
-_STRICT_EQUAL: Final[Mapping[type, Callable[..., bool]]] = {Url: _same_text, Format: _same_name}
+def _same_type(left: Type, right: Type) -> bool:
+    return left.runtime_name == right.runtime_name
+
+
+def _same_moment(left: Timestamp, right: Timestamp) -> bool:
+    return left.nanoseconds == right.nanoseconds
+
+
+# Of two values of one class, where it is not Python's own equality.
+_EQUALITY: Final[Mapping[type, Callable[..., bool]]] = {
+    Url: _same_text,
+    Format: _same_name,
+    Type: _same_type,
+    Timestamp: _same_moment,
+}
 
 
 def _absorbed_equal(left: object, right: object, fuel: _Fuel) -> bool:
@@ -324,9 +341,9 @@ def _equal_maps(left: Map, right: Map, fuel: _Fuel) -> bool:
     if len(left) != len(right):
         return False
     fuel.burn(len(left))
-    for key in left:
+    for key, mine in left.items():
         present, value = right.find(key)
-        if not present or not _absorbed_equal(left.find(key)[1], value, fuel):
+        if not present or not _absorbed_equal(mine, value, fuel):
             return False
     return True
 
@@ -341,20 +358,49 @@ def _equal_optionals(left: Optional, right: Optional, fuel: _Fuel) -> bool:
 def compare(left: object, right: object) -> int:
     """-1, 0 or 1. Raises `EvaluationError` for values that have no order."""
     mine, theirs = type(left), type(right)
-    if mine in NUMBERS and theirs in NUMBERS:
-        if left != left or right != right:
-            raise EvaluationError("NaN values cannot be ordered")
-        if mine is float or theirs is float:
-            left, right = float(left), float(right)  # type: ignore[arg-type]
-    elif mine is not theirs or mine not in _ORDERED:
-        raise no_such_overload()
-    if mine is Timestamp or mine is Duration:
-        left, right = left.nanoseconds, right.nanoseconds  # type: ignore[attr-defined]
-    return (left > right) - (left < right)  # type: ignore[operator, no-any-return]
+    if mine is theirs:
+        order = _ORDERS.get(mine)
+        if order is not None:
+            return order(left, right)
+    elif mine in NUMBERS and theirs in NUMBERS:
+        return _order_numbers(left, right)
+    raise no_such_overload()
 
 
-_ORDERED: Final = frozenset({bool, str, bytes, Timestamp, Duration})
-COMPARABLE: Final = _ORDERED | NUMBERS
+def _order(left: Plain, right: Plain) -> int:
+    return (left > right) - (left < right)
+
+
+def _order_floats(left: float, right: float) -> int:
+    if left != left or right != right:
+        raise EvaluationError("NaN values cannot be ordered")
+    return (left > right) - (left < right)
+
+
+def _order_times(left: Timestamp | Duration, right: Timestamp | Duration) -> int:
+    return _order(left.nanoseconds, right.nanoseconds)
+
+
+def _order_numbers(left: object, right: object) -> int:
+    """Of numbers of two classes: with a float on either side both are taken as floats."""
+    assert isinstance(left, int | float) and isinstance(right, int | float)
+    if isinstance(left, float) or isinstance(right, float):
+        return _order_floats(float(left), float(right))
+    return _order(left, right)
+
+
+# By the class that both sides have.
+_ORDERS: Final[Mapping[type, Callable[..., int]]] = {
+    bool: _order,
+    int: _order,
+    Uint: _order,
+    float: _order_floats,
+    str: _order,
+    bytes: _order,
+    Timestamp: _order_times,
+    Duration: _order_times,
+}
+COMPARABLE: Final = frozenset(_ORDERS)
 
 
 def bounded_text(size: int) -> None:
@@ -371,11 +417,10 @@ def bounded_list(size: int) -> None:
 
 def size_of(value: object) -> int:
     """The size that costs are counted with: 1 for what has no size."""
-    kind = type(value)
-    if kind is str or kind is tuple or kind is bytes or kind in MAPS:
-        return len(value)  # type: ignore[arg-type]
-    if kind is Ip:
-        return value.address.max_prefixlen // 8  # type: ignore[attr-defined, no-any-return]
-    if kind is Cidr:
-        return -(-value.bits // 8)  # type: ignore[attr-defined, no-any-return]
+    if isinstance(value, SIZED):
+        return len(value)
+    if isinstance(value, Ip):
+        return value.address.max_prefixlen // 8
+    if isinstance(value, Cidr):
+        return -(-value.bits // 8)
     return 1

@@ -15,7 +15,7 @@ from regauge.cel.library.clock import (
     timestamp_text,
 )
 from regauge.cel.library.gofloat import parse_float, shortest
-from regauge.cel.values import TYPES, Cidr, Duration, Ip, Timestamp, Uint
+from regauge.cel.values import TYPES, Cidr, Duration, Ip, Map, Timestamp, Uint
 
 _SECOND = 1_000_000_000
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -27,9 +27,8 @@ def _no_conversion(value: object, to: str) -> EvaluationError:
 
 
 def to_int(value: object) -> int:
-    kind = type(value)
-    if kind is int:
-        return value  # type: ignore[return-value]
+    if type(value) is int:
+        return value
     if isinstance(value, Uint):
         if value >= 2**63:
             raise EvaluationError("integer overflow")
@@ -167,7 +166,7 @@ def is_zero(value: object) -> bool:
         return value.nanoseconds == -62_135_596_800 * _SECOND
     if isinstance(value, float):
         return value == 0 and not math.isnan(value)
-    if isinstance(value, bool | int | str | bytes | tuple | Mapping):
+    if isinstance(value, bool | int | str | bytes | tuple | Map):
         return not value
     return False
 

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 from regauge.cel.errors import EvaluationError, no_such_overload
 from regauge.cel.library.conversions import to_string
 from regauge.cel.types import Type
-from regauge.cel.values import MAPS, Duration, Map, Timestamp, Uint, bounded_text, type_name
+from regauge.cel.values import Duration, Map, Timestamp, bounded_text, type_name
 from regauge.model.quoting import go_quote
 
 DEFAULT_PRECISION: Final = 6
@@ -94,20 +94,20 @@ def _clause(clause: Clause, value: object) -> str:
     return text
 
 
-def _is_int(value: object) -> bool:
-    return type(value) is int or type(value) is Uint
+def _is_int(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _decimal(clause: Clause, value: object) -> str | None:
-    return str(int(value)) if _is_int(value) else None  # type: ignore[call-overload]
+    return f"{value:d}" if _is_int(value) else None
 
 
 def _binary(clause: Clause, value: object) -> str | None:
-    return f"{int(value):b}" if _is_int(value) or type(value) is bool else None  # type: ignore[call-overload]
+    return f"{value:b}" if isinstance(value, int) else None
 
 
 def _octal(clause: Clause, value: object) -> str | None:
-    return f"{int(value):o}" if _is_int(value) else None  # type: ignore[call-overload]
+    return f"{value:o}" if _is_int(value) else None
 
 
 def _hex(clause: Clause, value: object) -> str | None:
@@ -116,7 +116,7 @@ def _hex(clause: Clause, value: object) -> str | None:
     elif isinstance(value, bytes):
         text = value.hex()
     elif _is_int(value):
-        text = f"{int(value):x}"  # type: ignore[call-overload]
+        text = f"{value:x}"
     else:
         return None
     return text.upper() if clause.upper else text
@@ -160,7 +160,7 @@ def _superscript(number: int) -> str:
 
 
 def _string(clause: Clause, value: object) -> str | None:
-    if type(value) is tuple or type(value) in MAPS:
+    if isinstance(value, tuple | Map):
         return _literal(value)
     if value is None:
         return "null"
@@ -205,11 +205,11 @@ def _spelled(number: float) -> str:
 
 def _map_literal(value: Map) -> str:
     pairs = []
-    for key in value:
+    for key, content in value.items():
         if not isinstance(key, str | bool | int):
             text = f"no formatting function for map key of type {type_name(key)}"
             raise EvaluationError(f"error during formatting: {text}")
-        pairs.append((_literal(key), _literal(value.find(key)[1])))
+        pairs.append((_literal(key), _literal(content)))
     return "{" + ", ".join(f"{key}:{content}" for key, content in sorted(pairs)) + "}"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import AnyStr, Final
 
 from regauge.cel.errors import EvaluationError, no_such_overload
 from regauge.cel.library.clock import add_times, negate_duration, subtract_times
 from regauge.cel.values import (
-    MAPS,
     DomainMap,
     Duration,
     Map,
@@ -40,61 +40,78 @@ def checked_uint(number: int) -> Uint:
     raise EvaluationError("unsigned integer overflow")
 
 
+def _join_lists(left: tuple[object, ...], right: tuple[object, ...]) -> tuple[object, ...]:
+    bounded_list(len(left) + len(right))
+    return left + right
+
+
+def _join_texts(left: AnyStr, right: AnyStr) -> AnyStr:
+    bounded_text(len(left) + len(right))
+    return left + right
+
+
+# By the class that both sides have.
+_SUMS: Final[Mapping[type, Callable[..., object]]] = {
+    int: lambda left, right: checked_int(left + right),
+    Uint: lambda left, right: checked_uint(int(left) + int(right)),
+    float: operator.add,
+    str: _join_texts,
+    bytes: _join_texts,
+    tuple: _join_lists,
+}
+_DIFFERENCES: Final[Mapping[type, Callable[..., object]]] = {
+    int: lambda left, right: checked_int(left - right),
+    Uint: lambda left, right: checked_uint(int(left) - int(right)),
+    float: operator.sub,
+}
+_PRODUCTS: Final[Mapping[type, Callable[..., object]]] = {
+    int: lambda left, right: checked_int(left * right),
+    Uint: lambda left, right: checked_uint(int(left) * int(right)),
+    float: operator.mul,
+}
+
+
 def add(left: object, right: object) -> object:
-    kind = type(left)
-    if kind is type(right):
-        if kind is int:
-            return checked_int(left + right)  # type: ignore[operator]
-        if kind is float:
-            return left + right  # type: ignore[operator]
-        if kind is str or kind is tuple or kind is bytes:
-            (bounded_list if kind is tuple else bounded_text)(len(left) + len(right))  # type: ignore[arg-type]
-            return left + right  # type: ignore[operator]
-        if kind is Uint:
-            return checked_uint(int(left) + int(right))  # type: ignore[call-overload]
+    if type(left) is type(right) and (total := _SUMS.get(type(left))):
+        return total(left, right)
     if isinstance(left, Duration | Timestamp):
         return add_times(left, right)
     raise no_such_overload()
 
 
 def subtract(left: object, right: object) -> object:
-    kind = type(left)
-    if kind is type(right):
-        if kind is int:
-            return checked_int(left - right)  # type: ignore[operator]
-        if kind is float:
-            return left - right  # type: ignore[operator]
-        if kind is Uint:
-            return checked_uint(int(left) - int(right))  # type: ignore[call-overload]
+    if type(left) is type(right) and (difference := _DIFFERENCES.get(type(left))):
+        return difference(left, right)
     if isinstance(left, Duration | Timestamp):
         return subtract_times(left, right)
     raise no_such_overload()
 
 
 def multiply(left: object, right: object) -> object:
-    kind = type(left)
-    if kind is type(right):
-        if kind is int:
-            return checked_int(left * right)  # type: ignore[operator]
-        if kind is float:
-            return left * right  # type: ignore[operator]
-        if kind is Uint:
-            return checked_uint(int(left) * int(right))  # type: ignore[call-overload]
+    if type(left) is type(right) and (product := _PRODUCTS.get(type(left))):
+        return product(left, right)
     raise no_such_overload()
 
 
 def divide(left: object, right: object) -> object:
-    kind = type(left)
-    if kind is not type(right) or kind not in (int, Uint, float):
-        raise no_such_overload()
-    if kind is float:
-        return _divide_floats(left, right)  # type: ignore[arg-type]
-    if right == 0:
-        raise EvaluationError("division by zero")
-    if kind is Uint:
-        return Uint(int(left) // int(right))  # type: ignore[call-overload]
-    quotient: int = abs(left) // abs(right)  # type: ignore[arg-type]
-    return checked_int(quotient if (left < 0) == (right < 0) else -quotient)  # type: ignore[operator]
+    if type(left) is float and type(right) is float:
+        return _divide_floats(left, right)
+    if type(left) is int and type(right) is int:
+        return checked_int(_towards_zero(left, _divisor(right, "division by zero")))
+    if type(left) is Uint and type(right) is Uint:
+        return Uint(int(left) // _divisor(right, "division by zero"))
+    raise no_such_overload()
+
+
+def _divisor(number: int, complaint: str) -> int:
+    if number == 0:
+        raise EvaluationError(complaint)
+    return number
+
+
+def _towards_zero(left: int, right: int) -> int:
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
 
 
 def _divide_floats(left: float, right: float) -> float:
@@ -106,17 +123,14 @@ def _divide_floats(left: float, right: float) -> float:
 
 
 def modulo(left: object, right: object) -> object:
-    kind = type(left)
-    if kind is not type(right) or kind not in (int, Uint):
-        raise no_such_overload()
-    if right == 0:
-        raise EvaluationError("modulus by zero")
-    if kind is Uint:
-        return Uint(int(left) % int(right))  # type: ignore[call-overload]
-    if left == MIN_INT and right == -1:
-        raise EvaluationError("integer overflow")
-    rest: int = abs(left) % abs(right)  # type: ignore[arg-type]
-    return rest if left >= 0 else -rest  # type: ignore[operator]
+    if type(left) is Uint and type(right) is Uint:
+        return Uint(int(left) % _divisor(right, "modulus by zero"))
+    if type(left) is int and type(right) is int:
+        rest = abs(left) % abs(_divisor(right, "modulus by zero"))
+        if left == MIN_INT and right == -1:
+            raise EvaluationError("integer overflow")
+        return rest if left >= 0 else -rest
+    raise no_such_overload()
 
 
 def negate(value: object) -> object:
@@ -137,28 +151,26 @@ def logical_not(value: object) -> bool:
 
 def contains(element: object, container: object) -> bool:
     """The operator `in`: an element of a list, or a key of a map."""
-    kind = type(container)
-    if kind is tuple:
-        return any(surely_equal(element, other) for other in container)  # type: ignore[attr-defined]
-    if kind is DomainMap:
-        return container.has(element)  # type: ignore[attr-defined, no-any-return]
-    if kind in MAPS:
-        return container.find(element)[0]  # type: ignore[attr-defined, no-any-return]
+    if isinstance(container, tuple):
+        return any(surely_equal(element, other) for other in container)
+    if isinstance(container, DomainMap):
+        return container.has(element)
+    if isinstance(container, Map):
+        return container.find(element)[0]
     raise no_such_overload()
 
 
 def insert(target: object, *entry: object) -> Map:
     """The step of transformMap and transformMapEntry; a key that is there already is an error."""
-    if type(target) not in MAPS:
+    if not isinstance(target, Map):
         raise no_such_overload()
-    assert isinstance(target, Map)
     if len(entry) == 2:
         return _insert(target, entry[0], entry[1])
     update = entry[0]
     if not isinstance(update, Map):
         raise no_such_overload()
-    for key in update:
-        target = _insert(target, key, update[key])
+    for key, value in update.items():
+        target = _insert(target, key, value)
     return target
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import Protocol
 
 import re2
 
@@ -43,7 +43,8 @@ _OPTIONS = _options()
 def compile_pattern(pattern: str) -> Pattern:
     """The compiled pattern. Raises `EvaluationError` when it is none."""
     try:
-        return cast(Pattern, re2.compile(pattern, _OPTIONS))
+        compiled: Pattern = re2.compile(pattern, _OPTIONS)
+        return compiled
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else error
         raise EvaluationError(f"error parsing regexp: {reason}: `{pattern}`") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from regauge.cel.errors import EvaluationError, no_such_overload
-from regauge.cel.values import QUANTITIES, QuantitySum
+from regauge.cel.values import QuantitySum
 from regauge.model import Quantity, QuantityError, QuantityFormat, Semver, SemverError
 
 
@@ -16,9 +16,9 @@ def _text(value: object) -> str:
 
 
 def _quantity(value: object) -> Quantity:
-    if type(value) not in QUANTITIES:
+    if not isinstance(value, Quantity):
         raise no_such_overload()
-    return value  # type: ignore[return-value]
+    return value
 
 
 def _semver(value: object) -> Semver:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from regauge.cel.errors import EvaluationError, no_such_overload
 from regauge.cel.library.lists import index_of, last_index_of, reverse
-from regauge.cel.values import MAPS, bounded_text
+from regauge.cel.values import SIZED, bounded_text
 
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -43,9 +43,8 @@ def _out_of_range(index: int) -> EvaluationError:
 
 
 def _size(value: object) -> int:
-    kind = type(value)
-    if kind is str or kind is tuple or kind is bytes or kind in MAPS:
-        return len(value)  # type: ignore[arg-type]
+    if isinstance(value, SIZED):
+        return len(value)
     raise no_such_overload()
 
 
