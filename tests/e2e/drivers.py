@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,7 +41,7 @@ class Driver:
 
     @property
     def name(self) -> str:
-        return f"{self.site.tag}-{self.word}.example.com"
+        return self.site.driver_name(self.word)
 
     @property
     def resource(self) -> str:
@@ -146,6 +147,10 @@ class Driver:
         """The names of its files in the CDI directory."""
         return sorted(path.name for path in Path(self.site.cdi_dir).glob(f"{self.name}-widget*"))
 
+    def metadata_specs(self) -> list[str]:
+        """The names of its files in the CDI directory that mount metadata."""
+        return sorted(path.name for path in Path(self.site.cdi_dir).glob(f"{self.name}_metadata_*"))
+
     def spec_of(self, uid: str) -> str:
         return f"{self.name}-widget_{uid}.yaml"
 
@@ -202,12 +207,9 @@ class Driver:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)
-        for name in self.specs():
+        for name in (*self.specs(), *self.metadata_specs()):
             (Path(self.site.cdi_dir) / name).unlink(missing_ok=True)
-        for path in self.state.glob("*") if self.state.exists() else ():
-            path.unlink()
-        if self.state.exists():
-            self.state.rmdir()
+        shutil.rmtree(self.state, ignore_errors=True)
         registry = Path(self.site.kubelet_dir) / "plugins_registry"
         plugins = Path(self.site.kubelet_dir) / "device-plugins"
         for path in (*registry.glob(f"{self.name}*"), *plugins.glob(f"*{self.name}*")):

@@ -11,7 +11,8 @@ from tests.e2e.site import Doc, Site, until
 # more than a minute.
 TOO_EARLY = "no relationship found between node"
 
-# Tells the environment, the device nodes, how those of the suite can be opened, and the mounts; then it waits.
+# Tells the environment, the device nodes, how those of the suite can be opened, the mounts and files about devices; then it
+# waits.
 SCRIPT = r"""
 env | while read -r line; do echo "env|$line"; done
 for d in /dev/* /dev/*/*; do
@@ -24,6 +25,9 @@ for d in /dev/e2e*; do
 done
 while read -r id parent device root point options rest; do echo "mount|$point|$options"; done < /proc/self/mountinfo
 for f in /opt/e2e*/mark; do test -e "$f" && echo "file|$f|$(cat "$f")"; done
+for f in /var/run/kubernetes.io/dra-device-attributes/*/*/*/*; do
+  test -f "$f" && echo "told|$f|$(set -f; echo $(cat "$f"))"
+done
 echo "end|"
 exec sleep 3600
 """
@@ -135,18 +139,26 @@ class Pods:
         self.site.run("annotate", "pod", name, "-n", self.site.tag, "poked-")
 
     def seen(self, name: str, part: str) -> Seen:
-        """What a container told."""
+        """What a container sees, as it told."""
+        rows = self._rows(name, part)
 
+        def of(kind: str) -> frozenset[str]:
+            return frozenset(rest for what, rest in rows if what == kind)
+
+        return Seen(of("env"), of("node"), of("opens"), frozenset(map(_mount, of("mount"))), of("file"))
+
+    def metadata(self, name: str, part: str) -> dict[str, str]:
+        """The files in a container that tell what its devices are, by path, each on one line."""
+        files = (rest.partition("|") for what, rest in self._rows(name, part) if what == "told")
+        return {path: text for path, _, text in files}
+
+    def _rows(self, name: str, part: str) -> list[tuple[str, str]]:
         def look() -> str:
             done = self.site.run("logs", name, "-c", part, "-n", self.site.tag)
             return done.stdout if "end|" in done.stdout else ""
 
-        rows = [line.partition("|") for line in until(look, f"{name}/{part} told what it sees").splitlines()]
-
-        def of(kind: str) -> frozenset[str]:
-            return frozenset(rest for what, _, rest in rows if what == kind)
-
-        return Seen(of("env"), of("node"), of("opens"), frozenset(map(_mount, of("mount"))), of("file"))
+        lines = until(look, f"{name}/{part} told what it sees").splitlines()
+        return [(what, rest) for what, _, rest in (line.partition("|") for line in lines)]
 
     def ids(self, name: str) -> list[str]:
         """The containers' ids and how often they were started: the same as long as nobody touched them."""

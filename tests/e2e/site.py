@@ -26,6 +26,7 @@ from regauge.model import Quantity
 T = TypeVar("T")
 Doc = dict[str, Any]
 
+WORDS = ("see", "ill", "die", "two", "tell")  # of the suite's drivers, see `Site.driver_name`
 MANIFESTS = ROOT / "deploy" / "driver"
 NEEDED = ("REGAUGE_KUBECONFIG", "REGAUGE_KUBELET_DIR")
 
@@ -109,10 +110,20 @@ class Site:
         )
         until(lambda: self.get("serviceaccount", "default", "-n", self.tag), "the default service account")
 
+    def driver_name(self, word: str) -> str:
+        """What the suite calls one of its drivers; only these have the rights of the manifests."""
+        assert word in WORDS
+        return f"{self.tag}-{word}.example.com"
+
     def role(self, *without: str) -> Doc:
-        """The ClusterRole of the manifests under the suite's name, without some resources."""
+        """The ClusterRole of the manifests under the suite's name, for its drivers, without some resources."""
         (found,) = [one for one in yaml.safe_load_all((MANIFESTS / "rbac.yaml").read_text()) if "rules" in one]
-        rules = [rule for rule in found["rules"] if rule["resources"][0] not in without]
+        names = {"resourceNames": [self.driver_name(word) for word in WORDS]}
+        rules = [
+            {**rule, **(names if "resourceNames" in rule else {})}
+            for rule in found["rules"]
+            if rule["resources"][0] not in without
+        ]
         return {**found, "metadata": {"name": self.tag, "labels": {"regauge-e2e": self.tag}}, "rules": rules}
 
     def grant(self, *without: str) -> None:
@@ -121,9 +132,11 @@ class Site:
         assert done.returncode == 0, done.stderr
 
     def kubeconfig(self) -> str:
-        """A kubeconfig with a token of the driver's service account and nothing of the administrator's."""
+        """A kubeconfig with a token of the driver's service account, as a pod on the node has it, and nothing of the
+        administrator's. The token names the node: the API server lets it write the status of claims on that node only."""
         view = json.loads(self.run("config", "view", "--raw", "--minify", "--flatten", "-o", "json").stdout)
-        token = self.run("create", "token", self.tag, "-n", self.tag, "--duration=2h")
+        bound = ("--bound-object-kind=Node", f"--bound-object-name={self.node}")
+        token = self.run("create", "token", self.tag, "-n", self.tag, "--duration=2h", *bound)
         assert token.returncode == 0, token.stderr
         user = {"name": "driver", "user": {"token": token.stdout.strip()}}
         context = {"name": "driver", "context": {"cluster": view["clusters"][0]["name"], "user": "driver"}}
