@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import signal
@@ -116,6 +117,32 @@ def test_a_file_that_is_no_socket_is_left_as_it_is(directory: str) -> None:
     with pytest.raises(InputError, match="not a socket"):
         asyncio.run(WireNet().serve(str(place), Services()))
     assert place.read_text() == "precious"
+
+
+@pytest.mark.parametrize("ticks", range(6))
+def test_cancelled_at_any_moment_of_its_start_a_server_is_gone_without_a_word(
+    directory: str, ticks: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever is told to stop may be starting a server just then."""
+    address = f"{directory}/a.sock"
+
+    async def main() -> bool:
+        net = WireNet()
+        serving = asyncio.create_task(net.serve(address, Services()))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        serving.cancel()
+        (outcome,) = await asyncio.gather(serving, return_exceptions=True)
+        if not isinstance(outcome, BaseException):
+            await outcome.stop()
+        await asyncio.sleep(0.05)
+        gc.collect()  # what is never asked for complains when it is thrown away
+        left = os.listdir(directory)
+        await (await net.serve(address, Services())).stop()
+        return not left and (not isinstance(outcome, BaseException) or isinstance(outcome, asyncio.CancelledError))
+
+    assert asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 def test_a_missing_directory_is_said(directory: str) -> None:

@@ -60,10 +60,12 @@ class WireNet:
             server.add_insecure_port(f"unix:{temporary}")
         finally:
             os.umask(before)
-        await server.start()
+        start = asyncio.ensure_future(server.start())
         try:
+            await asyncio.shield(start)  # gRPC breaks when its start is cancelled
             own = publish(temporary, address)
         except BaseException:
+            await asyncio.wait({start})
             await server.stop(None)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
