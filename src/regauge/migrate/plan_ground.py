@@ -9,18 +9,17 @@ from dataclasses import dataclass, field
 from regauge.inventory import whole
 from regauge.migrate.assessment import Assessment
 from regauge.migrate.names import partition_selectors, shared_why
+from regauge.migrate.plan_operators import owned_why
 from regauge.migrate.plan_sources import Source, driver_source, plugin_source
 from regauge.migrate.plans import Left, OnFailure
 from regauge.migrate.pools import pool_of
 from regauge.migrate.serving import Serving, vendor_of
+from regauge.migrate.stakes import OTHER_KIND, RISK_BY_KIND
 from regauge.migrate.verdict import Verdict
 from regauge.migrate.workloads import AskStack, Workload
 from regauge.model import Snapshot, matches_node
 from regauge.model.core import Node, Pod
 
-RISK_BY_KIND = {"Deployment": 0, "ReplicaSet": 1, "Job": 2, "Pod": 3, "StatefulSet": 4, "DaemonSet": 5}
-"""The less a workload of a kind can lose, the earlier it goes; kinds of operators come last."""
-OTHER_KIND = 9
 MODEL_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")
 
 
@@ -192,6 +191,9 @@ def _served(resource: str, serving: Serving, snapshot: Snapshot, options: PlanOp
     driver = driver_source(known[0], snapshot, options.sources)
     if driver.document is None:
         return f"{known[0]}: {driver.why} (--source {known[0]}=NAMESPACE/NAME)"
+    owned = [why for source in (plugin.document, driver.document) for why in [owned_why(source)] if why]
+    if owned:
+        return f"{resource}: {owned[0]}"
     return Served(resource, serving.device_class, known[0], plugin, driver)
 
 

@@ -18,7 +18,9 @@ from regauge.model.kinds import DAEMON_SET, POD
 PLUGIN_PATHS = ("/var/lib/kubelet/device-plugins",)
 DRIVER_PATHS = ("/var/lib/kubelet/plugins_registry",)
 _WORD = re.compile(r"[a-z0-9]+")
-_COMMON = frozenset(("com", "io", "dev", "org", "net", "x", "k8s", "gpu", "device", "plugin", "kubernetes"))
+_COMMON = frozenset(
+    ("com", "io", "dev", "org", "net", "x", "k8s", "gpu", "device", "plugin", "kubernetes", "dra", "driver")
+)
 
 
 @dataclass(frozen=True, slots=True)

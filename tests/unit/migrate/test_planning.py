@@ -22,6 +22,7 @@ from regauge.migrate import (
     PlanOptions,
     Sight,
     Switch,
+    driver_source,
     plan,
     plan_differences,
     read_plan,
@@ -134,6 +135,13 @@ def test_the_user_names_the_source_that_cannot_be_seen(estate: Estate) -> None:
     assert {"h100-0", "h100-1", "h100-2"} <= nodes
 
 
+def test_words_that_all_drivers_have_in_their_names_say_nothing_about_who_serves_one(estate: Estate) -> None:
+    found = driver_source("dra.net", estate.snapshot, {})
+    assert found.document is None and "no DaemonSet is seen that serves dra.net" in found.why
+    found = driver_source("gpu.nvidia.com", estate.snapshot, {})
+    assert found.title == "gpu-system/nvidia-dra-driver"
+
+
 def test_a_source_that_is_not_there_is_told(estate: Estate) -> None:
     left = {item.what: item.why for item in planned(estate, sources={"rdma/hca": "a/b"}).spec.left}
     assert "there is no DaemonSet a/b" in left["pool h100"]
@@ -178,6 +186,33 @@ def test_two_daemon_sets_that_may_serve_a_name_are_both_told(estate: Estate) -> 
     both = replace(base, snapshot=Snapshot.of([*base.snapshot.all_documents(), *more]))
     with pytest.raises(InputError, match="may all serve it; name it"):
         planned(both)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "words"),
+    [("nvidia.com/v1", "ClusterPolicy", "whole cluster"), ("amd.com/v1alpha1", "DeviceConfig", "never both")],
+)
+def test_a_daemon_set_of_an_operator_is_not_changed_and_what_it_allows_is_told(
+    estate: Estate, api_version: str, kind: str, words: str
+) -> None:
+    def own(object_: Object) -> Object:
+        if object_["kind"] == "DaemonSet" and object_["metadata"]["name"] == "nvidia-device-plugin":
+            owner = {"apiVersion": api_version, "kind": kind, "name": "x", "uid": "x", "controller": True}
+            object_["metadata"]["ownerReferences"] = [owner]
+        return object_
+
+    with pytest.raises(InputError, match=words) as caught:
+        planned(changed(estate, own))
+    assert "operator" in str(caught.value) and "2026-08" in str(caught.value)
+
+
+def test_an_owner_that_nobody_knows_is_no_hindrance(estate: Estate) -> None:
+    def own(object_: Object) -> Object:
+        if object_["kind"] == "DaemonSet":
+            object_["metadata"]["ownerReferences"] = [{"apiVersion": "x.io/v1", "kind": "Y", "name": "x", "uid": "x"}]
+        return object_
+
+    assert planned(changed(estate, own)).spec.steps
 
 
 def test_a_plan_that_fits_has_no_differences(estate: Estate) -> None:
