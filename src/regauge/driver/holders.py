@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from regauge.base import Files, RegaugeError
 from regauge.driver.checkpoint import Checkpoint
 from regauge.driver.description import Stack
 from regauge.driver.fleet import Fleet
+from regauge.driver.kubelet_checkpoint import read_kubelet_checkpoint
 from regauge.kube import KubeClient
 from regauge.model.kinds import RESOURCE_CLAIM
 from regauge.pluginapi import PluginNet, RpcError
@@ -103,19 +101,13 @@ class HolderSearch:
         }
 
     def _by_kubelet_checkpoint(self, resource: str) -> Holders:
-        """The kubelet's own file. It keeps the devices of a deleted pod until it allocates the next time."""
-        path = f"{self._kubelet_dir}/device-plugins/kubelet_internal_checkpoint"
-        try:
-            document = msgspec.json.decode(self._files.read(path))
-            entries: list[Any] = document["Data"]["PodDeviceEntries"] or []
-            return {
-                id_: Held(f"pod {entry['PodUID']}, container {entry['ContainerName']}, by the kubelet's checkpoint")
-                for entry in entries
-                if entry["ResourceName"] == resource
-                for ids in entry["DeviceIDs"].values()
-                for id_ in ids
-            }
-        except FileNotFoundError:
-            return Unknown("neither the kubelet's pod resources socket nor its checkpoint is there")
-        except (OSError, msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
-            return Unknown(f"the kubelet's checkpoint {path} cannot be read: {error}")
+        found = read_kubelet_checkpoint(self._files, self._kubelet_dir)
+        if isinstance(found, str):
+            return Unknown(found)
+        return {
+            id_: Held(f"pod {one.pod_uid}, container {one.container}, by the kubelet's checkpoint")
+            for one in found.holdings
+            if one.resource == resource
+            for ids in one.device_ids.values()
+            for id_ in ids
+        }

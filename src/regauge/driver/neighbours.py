@@ -1,6 +1,7 @@
 """Does somebody else on this node advertise a device already? Told by what the device is, not by how it is called.
 
-Seen are the ResourceSlices of other drivers on this node, and what other device plugins registered with the kubelet. A value
+Seen are the ResourceSlices of other drivers on this node, and what other device plugins registered with the kubelet: by its
+pod resources API, or by its checkpoint when that does not answer. A value
 of theirs (an attribute, an id) that equals a UUID or PCI address of a device of ours means the same device. Sharing a
 device between two drivers ends in two pods on it, so ours holds back until the other one is gone.
 """
@@ -9,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from regauge.base import Clock, RegaugeError
+from regauge.base import Clock, Files, RegaugeError
 from regauge.driver.description import Device
 from regauge.driver.fleet import Fleet
+from regauge.driver.kubelet_checkpoint import read_kubelet_checkpoint
 from regauge.driver.notices import Notice, Tell
 from regauge.driver.resource_names import NameSearch, held_back
 from regauge.kube import KubeClient
@@ -65,15 +67,35 @@ def _values(device: Object) -> list[str]:
     return [value.lower() for value in values if isinstance(value, str)]
 
 
+class KubeletView:
+    """What the kubelet of this node knows of device plugins: by its pod resources API, else by its checkpoint."""
+
+    def __init__(self, kubelet_dir: str, net: PluginNet, files: Files) -> None:
+        self._kubelet_dir = kubelet_dir
+        self._net = net
+        self._files = files
+
+    async def allocatable(self) -> tuple[ContainerDevices, ...] | str:
+        """The devices of all device plugins, or in words why they cannot be told."""
+        try:
+            channel = await self._net.connect(f"{self._kubelet_dir}/pod-resources/kubelet.sock", timeout_s=2.0)
+            try:
+                return await channel.pod_resources().get_allocatable_resources()
+            finally:
+                await channel.close()
+        except RpcError as error:
+            kept = read_kubelet_checkpoint(self._files, self._kubelet_dir)
+            if isinstance(kept, str):
+                return f"{error}; {kept}"
+            return tuple(ContainerDevices(name, ids) for name, ids in kept.registered)
+
+
 class Neighbours:
     """Looks around this node."""
 
-    def __init__(
-        self, fleet: Fleet, kubelet_dir: str, net: PluginNet, kube: KubeClient | None, clock: Clock, tell: Tell
-    ) -> None:
+    def __init__(self, fleet: Fleet, kubelet: KubeletView, kube: KubeClient | None, clock: Clock, tell: Tell) -> None:
         self._fleet = fleet
-        self._kubelet_dir = kubelet_dir
-        self._net = net
+        self._kubelet = kubelet
         self._kube = kube
         self._tell = tell
         self._clock = clock
@@ -156,16 +178,11 @@ class Neighbours:
             self._cannot_see(f"what DeviceClass {name} selects", why)
 
     async def _allocatable(self) -> tuple[ContainerDevices, ...]:
-        address = f"{self._kubelet_dir}/pod-resources/kubelet.sock"
-        try:
-            channel = await self._net.connect(address, timeout_s=2.0)
-            try:
-                return await channel.pod_resources().get_allocatable_resources()
-            finally:
-                await channel.close()
-        except RpcError as error:
-            self._cannot_see("the devices of other device plugins", str(error))
+        found = await self._kubelet.allocatable()
+        if isinstance(found, str):
+            self._cannot_see("the devices of other device plugins", found)
             return ()
+        return found
 
     def _cannot_see(self, what: str, why: str) -> None:
         if self._unseen.get(what) != why:

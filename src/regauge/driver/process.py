@@ -28,7 +28,7 @@ from regauge.driver.holders import HolderSearch
 from regauge.driver.instances import Instance, Lead, Lock, Turns, addresses, leftovers
 from regauge.driver.kinds import KINDS, Binds, Condition, DeviceKind, Surroundings
 from regauge.driver.meter import MeasuredClaims, MeasuredPlugin, Meter, NoMeter
-from regauge.driver.neighbours import Neighbours
+from regauge.driver.neighbours import KubeletView, Neighbours
 from regauge.driver.notices import Notice, Tell, silent
 from regauge.driver.publisher import ApiPublisher, FilePublisher
 from regauge.driver.recovery import StaleClaims
@@ -134,7 +134,8 @@ class Driver:
             self.fleet, self._kind, self._checkpoint, self._specs, kube, tell, self._turns, self._metadata
         )
         search = HolderSearch(self.fleet, self._checkpoint, options.kubelet_dir, net, kube, files)
-        self._neighbours = Neighbours(self.fleet, options.kubelet_dir, net, kube, clock, tell)
+        view = KubeletView(options.kubelet_dir, net, files)
+        self._neighbours = Neighbours(self.fleet, view, kube, clock, tell)
         self._handover = Handover(
             self.fleet, self._checkpoint, search, self._neighbours, clock, tell, self._write_base, self._turns
         )

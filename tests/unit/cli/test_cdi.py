@@ -16,6 +16,7 @@ from tests.support import shared
 from typer.testing import CliRunner
 
 from regauge.cli.app import app
+from regauge.cli.cdi.options import SPEC_LIMIT_BYTES
 
 RUNNER = CliRunner()
 UID = "7b0c2d1e-0000-4000-8000-00000000000a"
@@ -146,6 +147,26 @@ def test_validate_from_a_pipe_and_bad_input(tmp_path: Path) -> None:
     (tmp_path / "escape.yaml").write_text(SPEC.replace("acme.test", '"\\e[31m"'))
     code, out, _ = run("validate", str(tmp_path))
     assert code == 1 and "\x1b" not in out
+
+
+def test_validate_says_which_file_of_a_directory_cannot_be_read_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").symlink_to("nowhere.yaml")
+    (tmp_path / "b.yaml").write_bytes(b" " * (SPEC_LIMIT_BYTES + 1))
+    (tmp_path / "c.yaml").write_text(SPEC)
+    os.mkfifo(tmp_path / "d.yaml")
+    code, out, _ = run("validate", str(tmp_path))
+    lines = [line.removeprefix(f"{tmp_path}/") for line in out.splitlines()]
+    assert (code, lines) == (
+        1,
+        [
+            "a.yaml: error: unreadable: cannot be read: No such file or directory",
+            "b.yaml: error: unreadable: over 16 MiB",
+            "c.yaml: valid, 1 device of acme.test/gpu",
+            "d.yaml: error: unreadable: not a regular file",
+        ],
+    )
+    _, document = asked("validate", str(tmp_path))
+    assert [one["valid"] for one in document["files"]] == [False, False, True, False]
 
 
 # inject ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tests.support import shared
 from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, Node, description, device, run
 
 from regauge.driver.checkpoint import ClaimState, HeldDevice, PreparedClaim, Record, encode
-from regauge.model.kinds import RESOURCE_CLAIM
+from regauge.model.kinds import RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.pluginapi import ClaimRef
 
 CHECKPOINT = f"{KUBELET}/plugins/{DRIVER}/checkpoint.json"
@@ -62,6 +62,47 @@ def test_the_leftover_of_a_claim_removed_by_force_is_named_and_cleaned_and_nothi
         assert (await dra.node_prepare_resources([new]))[new.uid].devices
         left = {uid[-1] for uid in node.driver.claims.prepared}
         assert left == {"2", "3", "4", "5"}, "admin access shares a device, and stays"
+
+    run(scenario)
+
+
+@pytest.mark.row(261, how="unit")
+@pytest.mark.row(84, how="unit")
+@pytest.mark.parametrize("missing", ["", "cluster.yaml", "kubelet_internal_checkpoint"])
+def test_gpus_that_two_others_advertise_already_are_not_advertised_a_third_time(missing: str) -> None:
+    """A plugin knows them by UUID, a driver by index: whichever of the two can be seen is enough, for all four."""
+    place = shared("cases/27-same-gpu-advertised-twice")
+
+    async def scenario(node: Node) -> None:
+        assert node.kube is not None
+        gpus = (device(f"gpu-{index}", "dra").replace(f"GPU-gpu-{index}", f"GPU-0000{index}") for index in range(4))
+        free = device("gpu-4", "dra")
+        node.describe(description(*gpus, free))
+        same = {f"GPU-0{index}": f"GPU-0000{index}" for index in range(4)}  # what is shorter says little
+        if missing != "cluster.yaml":
+            text = (place / "cluster.yaml").read_text()
+            for short, long in same.items():
+                text = text.replace(short, long)
+            for one in yaml.safe_load_all(text):
+                if one["kind"] != "Node":
+                    metadata, rest = one["metadata"], {key: one[key] for key in ("spec", "status") if key in one}
+                    kind = RESOURCE_SLICE if one["kind"] == "ResourceSlice" else RESOURCE_CLAIM
+                    node.kube.put(kind, metadata["name"], metadata.get("namespace", ""), metadata=metadata, **rest)
+        if missing != "kubelet_internal_checkpoint":
+            text = (place / "kubelet_internal_checkpoint").read_text()
+            for short, long in same.items():
+                text = text.replace(short, long)
+            node.files.make_directory(f"{KUBELET}/device-plugins")
+            node.files.write(f"{KUBELET}/device-plugins/kubelet_internal_checkpoint", text.encode())
+        await node.start()
+        mine = [one for one in node.kube.slices() if one["spec"]["driver"] == DRIVER]
+        assert [one["name"] for one in mine[0]["spec"]["devices"]] == ["gpu-4"]
+        told = {one.about: one.text for one in node.told("advertised-twice")}
+        assert sorted(told) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+        if missing == "cluster.yaml":
+            assert "a device plugin offers it as GPU-00001 of accel.example.net/gpu" in told["gpu-1"]
+        else:
+            assert "accel.example.net publishes it as a1 (pool n1)" in told["gpu-1"]
 
     run(scenario)
 

@@ -28,9 +28,7 @@ def command(
     regauge cdi validate /etc/cdi /var/run/cdi -o json
     nvidia-ctk cdi generate | regauge cdi validate -
     """
-    from regauge.cdi import examine
-
-    readings = [(file, examine(read_bytes(file), file)) for name in files for file in _files(name)]
+    readings = [(file, reading) for name in files for file, reading in _readings(name)]
     if output is Format.table:
         for file, reading in readings:
             _print(file, reading)
@@ -40,20 +38,36 @@ def command(
         raise typer.Exit(NO)
 
 
-def _files(name: str) -> Iterator[str]:
-    """The file, or the spec files in a directory as runtimes see them."""
+def _readings(name: str) -> Iterator[tuple[str, Reading]]:
+    """The file, or the spec files in a directory as runtimes see them; there, one that cannot be read is wrong itself."""
     import os
 
     from regauge.base import InputError, Where
-    from regauge.cdi import is_spec_file
+    from regauge.cdi import examine, is_spec_file
 
     if name == "-" or not os.path.isdir(name):
-        yield name
+        yield name, examine(read_bytes(name), name)
         return
     found = sorted(one for one in os.listdir(name) if is_spec_file(one) and not os.path.isdir(f"{name}/{one}"))
     if not found:
         raise InputError("no file ends in .json or .yaml", where=Where(name), fix="name the files")
-    yield from (f"{name.rstrip('/')}/{one}" for one in found)
+    for one in found:
+        file = f"{name.rstrip('/')}/{one}"
+        yield file, _reading(file)
+
+
+def _reading(file: str) -> Reading:
+    import os
+
+    from regauge.base import InputError
+    from regauge.cdi import Finding, Reading, examine
+
+    if os.path.exists(file) and not os.path.isfile(file):
+        return Reading(None, (Finding("unreadable", "not a regular file", file=file),))
+    try:
+        return examine(read_bytes(file), file)
+    except InputError as error:
+        return Reading(None, (Finding("unreadable", error.what, file=file),))
 
 
 def _print(file: str, reading: Reading) -> None:
