@@ -171,12 +171,15 @@ def _print(plan: Plan, record: Record, output: Format) -> None:
 
         print_document({"schema": SCHEMA, **msgspec.to_builtins(record)}, output)
         return
+    from regauge.migrate.rollout import StepState
+
     rows = []
     for step in plan.spec.steps:
         own = record.steps.get(step.id)
         if own is None:
             continue
-        took = f"{own.ended_s - own.began_s:.0f} s" if own.ended_s > own.began_s > 0 else "-"
+        ended = own.state is StepState.DONE and own.ended_s > own.began_s > 0
+        took = f"{own.ended_s - own.began_s:.0f} s" if ended else "-"
         wrong = [f"{item.what}: {item.seen}" for item in own.results if not item.holds]
         rows.append((step.phase.value, step.id, own.state.value, took, "; ".join(wrong) or step.title))
     print_table(("PHASE", "STEP", "STATE", "TOOK", "WHAT"), rows)

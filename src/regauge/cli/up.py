@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.model import Rules
+    from regauge.rehearsal.up import Started
     from regauge.rehearsal.up_estate import EstateOptions
 
 State = Annotated[
@@ -99,10 +100,7 @@ def command(
 
     \b
     regauge up --nodes 3
-    kubectl --kubeconfig ~/.local/state/regauge/up/kubeconfig get nodes
     regauge up --estate sample --forget-after 2
-    regauge up backup FILE
-    regauge up restore FILE
     """
     if context.invoked_subcommand is not None:
         context.obj = state
@@ -112,7 +110,8 @@ def command(
 
     from regauge.rehearsal.up import UpOptions, run_until_stopped
 
-    held = _estate(estate, kube_version, feature_gates, forget_after, devices)
+    apart = {"--devices": devices, "--run-commands": run_commands, "--topology-policy": topology_policy != "none"}
+    held = _estate(estate, (kube_version, feature_gates), forget_after, [name for name in apart if apart[name]])
     options = UpOptions(
         state=_state(state),
         rules=held.rules if held else _rules(kube_version, feature_gates),
@@ -128,13 +127,8 @@ def command(
         topology_policy=topology_policy,
         topology_scope=topology_scope,
         estate=held,
-        say=say if held else _quiet,
     )
-    if held:
-        from regauge.model.kinds import NODE
-
-        nodes = len(held.estate.snapshot.documents(NODE))
-    asyncio.run(run_until_stopped(options, lambda started: _ready(started.server, str(started.kubeconfig), nodes)))
+    asyncio.run(run_until_stopped(options, _ready))
     say("stopped; regauge up starts it again as it was")
 
 
@@ -173,31 +167,24 @@ def _rules(kube_version: str | None, feature_gates: str | None) -> Rules:
     return rules(kube_version or DEFAULT_MINOR, parse_feature_gates(feature_gates) if feature_gates else {})
 
 
-def _quiet(_text: str) -> None:
-    """Without an estate there is nothing to tell on the way."""
-
-
 def _estate(
-    place: str | None,
-    kube_version: str | None,
-    feature_gates: str | None,
-    forget_s: float | None,
-    devices: str | None,
+    place: str | None, version: tuple[str | None, str | None], forget_s: float | None, apart: list[str]
 ) -> EstateOptions | None:
-    """The estate to hold. Raises `InputError` for options that do not go together."""
+    """The estate to hold, by a version and gates. Raises `InputError` for options (`apart`) that go with none."""
     from regauge.base import InputError
 
     if place is None:
         if forget_s is not None:
             raise InputError("--forget-after is for an estate", fix="give --estate too")
         return None
-    if devices is not None:
-        raise InputError("--estate and --devices exclude each other", fix="the estate says which devices there are")
+    if apart:
+        why = "the estate says what its nodes have, and no command of it is executed"
+        raise InputError(f"--estate and {apart[0]} exclude each other: {why}", fix="give one of them")
     from regauge.rehearsal.up_estate import EstateOptions, read_estate
 
     found = read_estate(place)
     tell_skipped(found)
-    return EstateOptions(found, rules_of(found, kube_version, feature_gates), forget_s)
+    return EstateOptions(found, rules_of(found, *version), forget_s, say)
 
 
 def _state(given: str | None) -> Path:
@@ -225,6 +212,6 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def _ready(server: str, kubeconfig: str, nodes: int) -> None:
-    say(f"ready: {server} with {nodes} node{'' if nodes == 1 else 's'}")
-    say(f"export KUBECONFIG={kubeconfig}")
+def _ready(started: Started) -> None:
+    say(f"ready: {started.server} with {started.nodes} node{'' if started.nodes == 1 else 's'}")
+    say(f"export KUBECONFIG={started.kubeconfig}")

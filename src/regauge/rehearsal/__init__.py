@@ -1,9 +1,9 @@
 """Rehearsals: a cluster with its nodes and drivers, live or in virtual time, and the scenarios that run on it.
 
-A cluster that stays is `regauge.rehearsal.up`, imported by name. So are scenarios: `regauge.rehearsal.scenario` reads them,
-`regauge.rehearsal.playing` plays them, `regauge.rehearsal.exploring` plays them under random faults,
-`regauge.rehearsal.real` plays them on a cluster elsewhere, `regauge.rehearsal.verifying` and `regauge.rehearsal.pages` tell
-what came of it.
+A cluster that stays is `regauge.rehearsal.up`, what it holds of an estate `regauge.rehearsal.up_estate`, imported by name. So
+are scenarios: `regauge.rehearsal.scenario` reads them, `regauge.rehearsal.playing` plays them,
+`regauge.rehearsal.exploring` plays them under random faults, `regauge.rehearsal.real` plays them on a cluster elsewhere,
+`regauge.rehearsal.verifying` and `regauge.rehearsal.pages` tell what came of it.
 """
 
 from regauge.rehearsal.rehearsing import RehearsalOptions, rehearse, write_report

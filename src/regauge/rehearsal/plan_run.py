@@ -132,7 +132,7 @@ class _PlanRun:
         self.more = {node: lacking[node] for node in lacking}
         nodes = frozenset(action.node for action in switches)
         self.daemons = Daemons(world, serves_of(plan), nodes)
-        self.owners = OwnerWatch(world, switches)
+        self.owners = OwnerWatch(world.kube, switches)
         self.actor = Actor(world)
         self.heard: dict[str, _Heard] = {step.id: _Heard() for step in plan.spec.steps}
         self.step = ""

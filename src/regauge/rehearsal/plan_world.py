@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 
 from regauge.inventory import whole
+from regauge.kube import KubeClient
 from regauge.migrate import Plan, ServedCount, Switch, expected_devices
 from regauge.model import Kind, Object, Snapshot, view
 from regauge.model.core import Node, Pod
@@ -175,8 +176,8 @@ class Daemons:
 class OwnerWatch:
     """Looks at every change of nodes and slices for a node that both stacks advertise at once."""
 
-    def __init__(self, world: NodeWorld, switches: tuple[Switch, ...]) -> None:
-        self._world = world
+    def __init__(self, kube: KubeClient, switches: tuple[Switch, ...]) -> None:
+        self._kube = kube
         self._names = {action.node: {item.resource_name for item in action.served} for action in switches}
         self._drivers = {action.node: {item.driver for item in action.served} for action in switches}
         self._counted: dict[str, int] = {}
@@ -197,11 +198,11 @@ class OwnerWatch:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _follow(self, kind: Kind, read: Callable[[Object, bool], str], listed: asyncio.Event) -> None:
-        found = await self._world.kube.list(kind)
+        found = await self._kube.list(kind)
         for item in found.items:
             read(item, False)
         listed.set()
-        async for event in self._world.kube.watch(kind, resource_version=found.resource_version):
+        async for event in self._kube.watch(kind, resource_version=found.resource_version):
             if event.type != "BOOKMARK":
                 self._check(read(event.object, event.type == "DELETED"))
 

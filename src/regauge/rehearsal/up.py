@@ -80,6 +80,7 @@ class Started:
 
     server: str
     kubeconfig: Path
+    nodes: int
 
 
 @contextlib.contextmanager
@@ -158,7 +159,7 @@ async def _start(
         stack.callback(runner.stop)
     _background(stack, _keep_flushing(store), "store")
     if options.estate is not None:
-        daemons = await hold_estate(world, options.estate, state.path, stands, options.say)
+        daemons = await hold_estate(world, options.estate, state.path, stands)
         stack.push_async_callback(daemons.stop)
     guard = Guard(store, Tokens({credentials.token: authenticated(ADMIN, [MASTERS])}), api.state.tokens)
     tls = TlsFiles(state.place("server.crt"), state.place("server.key"), state.place("ca.crt"))
@@ -172,7 +173,7 @@ async def _start(
     named = f"[{options.host}]" if ":" in options.host else options.host
     server = f"https://{named}:{listener.port}"
     state.write_kubeconfig(kubeconfig, server, credentials)
-    return Started(server, kubeconfig), world
+    return Started(server, kubeconfig, len(world.nodes)), world
 
 
 def _version(options: UpOptions) -> str:

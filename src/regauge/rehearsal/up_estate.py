@@ -21,8 +21,8 @@ from regauge.migrate import (
     plugin_source,
     served_resources,
 )
-from regauge.model import Object, Rules, Snapshot
-from regauge.model.kinds import NODE
+from regauge.model import Kind, Object, Rules, Snapshot
+from regauge.model.kinds import CONFIG_MAP, NODE, SERVICE_ACCOUNT
 from regauge.rehearsal.completing import completed
 from regauge.rehearsal.dump import MorePlugins, node_plans, set_up_dump
 from regauge.rehearsal.dump_plan import DumpPlan, plan_dump
@@ -36,6 +36,9 @@ from regauge.rehearsal.world import TIMINGS
 SAMPLE = "sample"
 MARK = "estate.json"
 BEGUN = b"begun"
+KEPT_TOO: tuple[Kind, ...] = (SERVICE_ACCOUNT, CONFIG_MAP)
+"""What a rehearsal leaves out and people look for in a cluster: what depends on counted names stands in ConfigMaps."""
+ROOT_CERTIFICATE = "kube-root-ca.crt"
 SHOWN = 5
 _NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 Say = Callable[[str], None]
@@ -43,11 +46,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class EstateOptions:
-    """Which estate, by which rules. `forget_s`: how long kubelets remember a plugin that went; None is as upstream."""
+    """Which estate, by which rules. `forget_s`: how long kubelets remember a plugin that went; None is as upstream.
+
+    `say` hears what is not as in the estate.
+    """
 
     estate: Estate
     rules: Rules
     forget_s: float | None = None
+    say: Say = lambda _text: None
 
 
 def read_estate(place: str) -> Estate:
@@ -85,10 +92,10 @@ def _mark(estate: Estate) -> bytes:
     return canonical_json({"source": estate.source, "digest": digest_of(objects)})
 
 
-async def hold_estate(world: NodeWorld, options: EstateOptions, directory: Path, stands: bool, say: Say) -> Daemons:
+async def hold_estate(world: NodeWorld, options: EstateOptions, directory: Path, stands: bool) -> Daemons:
     """Set the estate up, or where it stands let its nodes run again. What runs behind it is returned, started."""
     snapshot, rules = options.estate.snapshot, options.rules
-    forget_s = options.forget_s
+    forget_s, say = options.forget_s, options.say
     timings = TIMINGS
     if forget_s is not None:
         wipe_s = min(forget_s, timings.slice_wipe_s)
@@ -102,6 +109,10 @@ async def hold_estate(world: NodeWorld, options: EstateOptions, directory: Path,
             await world.add_node(replace(plan, off=off))
         world.control.start()
     else:
+        for kind in KEPT_TOO:
+            for document in snapshot.documents(kind):
+                if document.name != ROOT_CERTIFICATE:
+                    world.control.api.restore(kind, document.object)
         recorder = Recorder(world.clock.monotonic_s, lambda _title, step: _tell(step, say))
         outcome = await set_up_dump(world, snapshot, rules, recorder, stand_ins.more, timings)
         for note in outcome.notes:

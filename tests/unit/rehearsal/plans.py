@@ -184,7 +184,7 @@ def staged(
                 c for s in recorder.steps for c in s.checks if not c.holds
             ]
             daemons = Daemons(world, serves_of(made), frozenset(item.node for item in switches_of(made)))
-            owners = OwnerWatch(world, switches_of(made))
+            owners = OwnerWatch(world.kube, switches_of(made))
             await daemons.start()
             await owners.start()
             try:
