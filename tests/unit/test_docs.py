@@ -7,6 +7,7 @@ import configparser
 import dataclasses
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from pathlib import Path
@@ -319,9 +320,13 @@ def test_steps_of_a_rehearsal_are_those_of_its_page(dump: Path) -> None:
     assert [step.name.replace("example.com/gpu", "RESOURCE") for step in moved.steps] == named[1]
 
 
-def test_fields_of_an_assessment_are_those_of_its_page(dump: Path) -> None:
+def test_fields_of_an_assessment_are_those_of_its_page(dump: Path, tmp_path: Path) -> None:
     told, opaque = documented("assess.md")
     assert opaque == {"nodePools[].devicePlugin", "nodePools[].dra"}
+    shutil.copytree(dump, tmp_path, dirs_exist_ok=True)
+    shared = {"name": "shared", "labels": {"nvidia.com/gpu.replicas": "4"}}
+    (tmp_path / "node.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": shared}))
+    dump = tmp_path
     result = CliRunner().invoke(app, ["assess", str(dump), "--need", "attributes", "-o", "json"])
     assert result.exit_code == 0
     document = json.loads(result.stdout)

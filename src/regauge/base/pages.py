@@ -125,7 +125,7 @@ def safe(text: str) -> str:
 
 def marked(text: str) -> str:
     """Text for Markdown: nothing in it makes markup, and it stays on its line."""
-    return _SPECIAL.sub(lambda found: _entity(found[0]), " ".join(visible(text).split()))
+    return _SPECIAL.sub(lambda found: _entity(found[0]), re.sub(r"\s+", " ", visible(text)))
 
 
 def visible(text: str) -> str:

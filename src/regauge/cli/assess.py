@@ -12,15 +12,16 @@ from regauge.cli.options import (
     Kubeconfig,
     KubeVersion,
     Namespace,
-    Output,
+    ReportOutput,
     rules_of,
     tell_skipped,
 )
-from regauge.cli.output import Format, print_document, print_table, say, tell
+from regauge.cli.output import ReportFormat, print_document, print_report, print_table, say, tell
+from regauge.cli.reading import read_estate
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
-    from regauge.migrate import Assessment, AssessRow, Growth, Judgement
+    from regauge.migrate import Assessment, AssessRow, Growth, Judgement, Told
 
 SCHEMA = "regauge.assess/v1"
 
@@ -30,7 +31,7 @@ def command(
         str | None,
         typer.Argument(metavar="INPUT", help="Directory, file or - with a dump. Default: the current kube context."),
     ] = None,
-    output: Output = Format.table,
+    output: ReportOutput = ReportFormat.table,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
     kubeconfig: Kubeconfig = None,
@@ -52,13 +53,16 @@ def command(
     regauge assess DIR                      a dump: kubectl get ... -o yaml into files
     kubectl get nodes,pods,deployments,deviceclasses,resourceslices -A -o json | regauge assess -
     regauge assess DIR -o json              for a program
+    regauge assess DIR -o html > page.html  one page with pictures, to pass on
     """
-    estate = _read(input_, kubeconfig, context, namespace or "")
+    estate = read_estate(input_, kubeconfig, context, namespace or "")
     rules = rules_of(estate, kube_version, feature_gates)
-    from regauge.migrate import assess, device_matcher
+    from regauge.migrate import assess, assessment_blocks, device_matcher
 
     found = assess(estate.snapshot, rules, device_matcher(rules), _said(need or []))
-    if output is Format.table:
+    if output in (ReportFormat.html, ReportFormat.markdown):
+        print_report("Accelerators: the assessment", assessment_blocks(found, _told(estate, rules.minor)), output)
+    elif output is ReportFormat.table:
         tell_skipped(estate)
         _print(found, estate, rules.minor)
     else:
@@ -78,29 +82,20 @@ def _said(texts: list[str]) -> dict[str, tuple[str, ...]]:
     return said
 
 
-def _read(input_: str | None, kubeconfig: str | None, context: str | None, namespace: str) -> Estate:
-    if input_ is not None:
-        from regauge.collect import load_estate
+def _told(estate: Estate, minor: str) -> Told:
+    """What a report says beside the assessment: where it comes from, and its devices one by one."""
+    from regauge.collect import reports_of
+    from regauge.inventory import take_inventory
+    from regauge.migrate import Told, pool_of
 
-        return load_estate(input_)
-    import asyncio
-    import os
-
-    from regauge.collect import collect_live
-    from regauge.kube.config import load_connection
-    from regauge.kube.http import HttpClient
-
-    async def collect() -> Estate:
-        client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
-        try:
-            return await collect_live(client, namespace)
-        finally:
-            await client.close()
-
-    return asyncio.run(collect())
+    not_read = (*(f"{item.what}: {item.why}" for item in estate.skipped), *estate.warnings)
+    pools = {node.metadata.name: pool_of(node) for node in estate.snapshot.nodes}
+    return Told(estate.source, minor, not_read, take_inventory(estate.snapshot, reports_of(estate)), pools)
 
 
 def _print(found: Assessment, estate: Estate, minor: str) -> None:
+    from regauge.migrate import needs_of
+
     rows = [
         (
             f"{row.title} ({row.part})" if row.part else row.title,
@@ -110,14 +105,19 @@ def _print(found: Assessment, estate: Estate, minor: str) -> None:
             str(row.count or "all"),
             ", ".join(row.pools) or "-",
             row.state,
-            "; ".join(_needs(row)) or "nothing",
+            row.effort.value,
+            str(row.risk),
+            "; ".join(needs_of(row)) or "nothing",
         )
         for row in found.rows
     ]
     if not rows:
         print("No workload asks for an accelerator, by limits or by claim.")
         return
-    print_table(("WORKLOAD", "VERDICT", "STACK", "ASKS FOR", "PER POD", "NODE POOL", "STATE", "NEEDED TO MOVE"), rows)
+    columns = (
+        "WORKLOAD", "VERDICT", "STACK", "ASKS FOR", "PER POD", "NODE POOL", "STATE", "EFFORT", "RISK", "NEEDED TO MOVE",
+    )  # fmt: skip
+    print_table(columns, rows)
     print()
     pools = [
         (
@@ -130,6 +130,7 @@ def _print(found: Assessment, estate: Estate, minor: str) -> None:
         for pool in found.pools
     ]
     print_table(("NODE POOL", "VERDICT", "NODES", "BY DEVICE PLUGIN", "BY DRA"), pools)
+    _print_sharing(found)
     _print_verdicts(found)
     _print_dependents(found)
     ready = sum(row.ready for row in found.rows if row.stack.value == "device-plugin")
@@ -140,15 +141,13 @@ def _print(found: Assessment, estate: Estate, minor: str) -> None:
     say("Next: regauge rehearse INPUT moves one of them in a rehearsal of this cluster.")
 
 
-def _needs(row: AssessRow) -> list[str]:
-    """What a move needs, with what becomes of the manifest."""
-    growth = row.growth
-    if growth is None or row.stack.value != "device-plugin":
-        return list(row.needs)
-    if growth.refused:
-        return [*row.needs, f"a manifest by hand: {'; '.join(growth.refused)}"] if row.ready else list(row.needs)
-    grown = growth.lines_by_claim - growth.lines
-    return [*row.needs, f"{grown} more lines of manifest, {growth.objects_more} more objects"]
+def _print_sharing(found: Assessment) -> None:
+    if found.sharing:
+        print()
+        print_table(
+            ("NODE POOL", "SHARES BY", "NODES", "SEEN BY", "BY CLAIM"),
+            [(item.pool, item.how, str(item.nodes), ", ".join(item.evidence), item.by_claim) for item in found.sharing],
+        )
 
 
 def _print_verdicts(found: Assessment) -> None:
@@ -235,6 +234,17 @@ def _document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
             }
             for item in found.dependents
         ],
+        "sharing": [
+            {
+                "nodePool": item.pool,
+                "how": item.how,
+                "nodes": item.nodes,
+                "evidence": list(item.evidence),
+                "byClaim": item.by_claim,
+                "feature": item.feature,
+            }
+            for item in found.sharing
+        ],
         "notRead": [{"what": item.what, "why": item.why} for item in estate.skipped],
         "warnings": list(estate.warnings),
     }
@@ -252,6 +262,8 @@ def _workload(row: AssessRow) -> dict[str, Any]:
         "nodePools": list(row.pools),
         "state": row.state,
         "ready": row.ready,
+        "effort": row.effort.value,
+        "risk": row.risk,
         "needs": list(row.needs),
         "part": row.part,
         "manifest": _manifest(row.growth),

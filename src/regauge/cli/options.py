@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regauge.cli.output import Format, say
+from regauge.cli.output import Format, ReportFormat, say
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
     from regauge.model import Rules
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")]
+ReportOutput = Annotated[
+    ReportFormat, typer.Option("--output", "-o", help="table, json, yaml, or a report: html, markdown.")
+]
 KubeVersion = Annotated[
     str | None,
     typer.Option(

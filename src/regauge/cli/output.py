@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regauge.base import pretty_json
+
+if TYPE_CHECKING:
+    from regauge.base.pages import Block
 
 PIPE_WIDTH = 240
 
@@ -20,9 +23,26 @@ class Format(StrEnum):
     yaml = "yaml"
 
 
-def print_document(document: Any, output: Format) -> None:
+class ReportFormat(StrEnum):
+    """What `-o` takes where there is a report for people to pass on."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+    html = "html"
+    markdown = "markdown"
+
+
+def print_report(title: str, blocks: Iterable[Block], output: ReportFormat) -> None:
+    """A report on stdout: one page of HTML, or Markdown."""
+    from regauge.base.pages import as_html, as_markdown
+
+    print((as_html if output is ReportFormat.html else as_markdown)(title, blocks), end="")
+
+
+def print_document(document: Any, output: Format | ReportFormat) -> None:
     """One JSON value as JSON or YAML."""
-    if output is Format.yaml:
+    if output.value == Format.yaml.value:
         import yaml
 
         print(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), end="")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, Output, rules_of, tell_skipped
-from regauge.cli.output import Format, print_document, print_table, say, tell, write_file
+from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, ReportOutput, rules_of, tell_skipped
+from regauge.cli.output import ReportFormat, print_document, print_report, print_table, say, tell, write_file
 from regauge.cli.reading import read_whole
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def command(
     undo_all: UndoAll = False,
     write: Write = None,
     check: Check = None,
-    output: Output = Format.table,
+    output: ReportOutput = ReportFormat.table,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
     kubeconfig: Kubeconfig = None,
@@ -64,12 +64,13 @@ def command(
     regauge plan --write plan.yaml              the current kube context
     regauge plan DIR --pool a100 --write plan.yaml
     regauge plan DIR -o yaml                    the plan itself
+    regauge plan DIR -o markdown                for its reviewers; -o html is a page
     regauge plan --check plan.yaml              does it still fit?
 
     A plan is a file: review it, edit it, rehearse it (`regauge rehearse DIR --plan plan.yaml`), then run it
     (`regauge rollout run plan.yaml`). The same input gives the same plan, byte for byte.
     """
-    from regauge.migrate import OnFailure, PlanOptions, plan, write_plan
+    from regauge.migrate import OnFailure, PlanOptions, plan, plan_blocks, write_plan
 
     estate, gap = _estate(input_, kubeconfig, context)
     if gap:
@@ -83,10 +84,12 @@ def command(
     made = plan(estate.snapshot, rules, options, estate.git_version or "")
     if write:
         write_file(write, write_plan(made))
-    if output is Format.table:
+    if output in (ReportFormat.html, ReportFormat.markdown):
+        print_report(f"Plan {made.name}: for review", plan_blocks(made), output)
+    elif output is ReportFormat.table:
         tell_skipped(estate)
         _print(made, write)
-    elif output is Format.yaml:
+    elif output is ReportFormat.yaml:
         tell(write_plan(made).rstrip("\n"))
     else:
         import msgspec

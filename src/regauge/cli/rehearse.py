@@ -13,6 +13,7 @@ from regauge.cli.output import Format, plain, print_document, print_table, say, 
 from regauge.cli.plan import read_plan_file
 
 if TYPE_CHECKING:
+    from regauge.model import Document
     from regauge.rehearsal import Report, Step
 
 
@@ -40,8 +41,16 @@ Runtime = Annotated[
 PlanFile = Annotated[
     str | None, typer.Option("--plan", metavar="FILE", help="Rehearse this plan; `auto` makes one of INPUT first.")
 ]
+ConvertFile = Annotated[
+    str | None,
+    typer.Option(
+        "--convert", metavar="FILE", help="Schedule these workloads in both forms and compare; `auto`: all of INPUT."
+    ),
+]
 NoFaults = Annotated[bool, typer.Option("--no-faults", help="Let nothing go wrong while a plan is rehearsed.")]
-ReportFile = Annotated[str | None, typer.Option("--report", help="Write the JSON report to this file.")]
+ReportFile = Annotated[
+    str | None, typer.Option("--report", help="Write the report to this file: a page for .html, .md, else JSON.")
+]
 
 
 def command(
@@ -52,6 +61,7 @@ def command(
     runtime: Runtime = RuntimeName.process,
     plan: PlanFile = None,
     no_faults: NoFaults = False,
+    convert: ConvertFile = None,
     report: ReportFile = None,
     output: Output = Format.table,
     kube_version: KubeVersion = None,
@@ -70,7 +80,7 @@ def command(
     regauge rehearse
     regauge rehearse --simulated --seed 7
     regauge rehearse DIR --report report.json
-    regauge rehearse sample --plan auto
+    regauge rehearse sample --plan auto --report report.html
     regauge rehearse DIR --plan plan.yaml
     """
     from regauge.base import InputError
@@ -80,8 +90,11 @@ def command(
     from regauge.rehearsal import Mode, RehearsalOptions, rehearse, write_report
 
     mode = Mode.LIVE if live else Mode.SIMULATED if simulated else None
-    if plan and input_ is None:
-        raise InputError("--plan needs an estate", fix="give a dump as INPUT, or `sample` for the packaged one")
+    if (plan or convert) and input_ is None:
+        told = "--plan" if plan else "--convert"
+        raise InputError(f"{told} needs an estate", fix="give a dump as INPUT, or `sample` for the packaged one")
+    if plan and convert:
+        raise InputError("--plan and --convert exclude each other", fix="give one of them")
     options = RehearsalOptions(
         mode=mode,
         seed=seed,
@@ -91,6 +104,7 @@ def command(
         plan=read_plan_file(plan) if plan and plan != AUTO else None,
         make_plan=plan == AUTO,
         faults=not no_faults,
+        convert=_manifests(convert),
     )
     result = rehearse(input_, options, _progress if output is Format.table else _quiet)
     if report:
@@ -100,6 +114,17 @@ def command(
     else:
         print_document(result.as_document(), output)
     raise typer.Exit(0 if result.holds else 1)
+
+
+def _manifests(place: str | None) -> tuple[Document, ...] | None:
+    """The documents of --convert; none of them for `auto`."""
+    from regauge.cli.manifests import read_manifests
+
+    if place is None:
+        return None
+    if place == AUTO:
+        return ()
+    return tuple(document for manifest in read_manifests(place) for document in manifest.documents)
 
 
 def _quiet(_title: str, _step: Step | None) -> None:

@@ -62,11 +62,15 @@ class EstateDevice:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The devices that can be told apart, the resources that are only counted, and what is unknown."""
+    """The devices that can be told apart, the resources that are only counted, and what is unknown.
+
+    `unseen` are the counted resources of nodes without a report: which devices stand behind them is not known.
+    """
 
     devices: tuple[EstateDevice, ...]
     counted: tuple[CountedResource, ...]
     unknown: tuple[str, ...]
+    unseen: tuple[CountedResource, ...] = ()
 
     @property
     def doubly_owned(self) -> tuple[EstateDevice, ...]:
@@ -81,12 +85,12 @@ def take_inventory(snapshot: Snapshot, reports: Iterable[NodeReport] = ()) -> In
     known = {(item.node, value): kind for item in published for kind, value in item.identity.items()}
     advertised = [*published, *_listed(by_node.values(), known)]
     counted = counted_resources(snapshot)
-    unknown = [
+    unseen = tuple(item for item in counted if item.capacity and item.node not in by_node)
+    unknown = tuple(
         f"node {item.node}: which devices stand behind {item.resource_name} ({item.capacity}) is known to its kubelet only"
-        for item in counted
-        if item.capacity and item.node not in by_node
-    ]
-    return Inventory(tuple(_joined(advertised)), counted, tuple(unknown))
+        for item in unseen
+    )
+    return Inventory(tuple(_joined(advertised)), counted, unknown, unseen)
 
 
 def _published(snapshot: Snapshot, reports: Mapping[str, NodeReport]) -> Iterable[Advertisement]:

@@ -4,6 +4,7 @@ What acts on a cluster is `regauge.migrate.rollout`, imported by name.
 """
 
 from regauge.migrate.assessment import Assessment, AssessRow, ServingPool, assess
+from regauge.migrate.assessment_report import Told, assessment_blocks, needs_of
 from regauge.migrate.conversion import Conversion, Converted, ConvertOptions, Fate
 from regauge.migrate.converting import convert
 from regauge.migrate.dependents import Dependent, find_dependents
@@ -17,6 +18,7 @@ from regauge.migrate.move import CLAIM_ENTRY, Moved, to_claim, to_limits
 from regauge.migrate.plan_devices import expected_devices
 from regauge.migrate.plan_gates import Sight, devices_of, find_workload, plan_differences, ready_pods
 from regauge.migrate.plan_ground import PlanOptions, Served, served_resources
+from regauge.migrate.plan_report import gate_text, plan_blocks
 from regauge.migrate.plan_sources import Source, driver_source, plugin_source
 from regauge.migrate.planning import plan
 from regauge.migrate.plans import (
@@ -38,7 +40,9 @@ from regauge.migrate.plans import (
 )
 from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Published, Serving, VendorDriver, find_serving, vendor_drivers
+from regauge.migrate.sharing import Sharing, find_sharing
 from regauge.migrate.sites import TEMPLATE_PATHS, TemplatePath, parse_path
+from regauge.migrate.stakes import Effort
 from regauge.migrate.text import Replacement, Rewritten, dump, join, rewrite
 from regauge.migrate.triggers import NEEDS, Trigger
 from regauge.migrate.verdict import Judgement, Verdict, decide, trigger_rules, verdict_rules
@@ -60,6 +64,7 @@ __all__ = [
     "Dependent",
     "DeviceMatcher",
     "Drift",
+    "Effort",
     "Fate",
     "Flavor",
     "Ground",
@@ -81,15 +86,18 @@ __all__ = [
     "ServedCount",
     "Serving",
     "ServingPool",
+    "Sharing",
     "Sight",
     "Source",
     "Switch",
     "TemplatePath",
+    "Told",
     "Trigger",
     "VendorDriver",
     "Verdict",
     "Workload",
     "assess",
+    "assessment_blocks",
     "cleaned",
     "convert",
     "decide",
@@ -102,13 +110,17 @@ __all__ = [
     "find_dependents",
     "find_drift",
     "find_serving",
+    "find_sharing",
     "find_workload",
     "find_workloads",
+    "gate_text",
     "ground_of",
     "is_flavor",
     "join",
+    "needs_of",
     "parse_path",
     "plan",
+    "plan_blocks",
     "plan_differences",
     "plugin_source",
     "pool_of",

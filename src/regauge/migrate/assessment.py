@@ -15,6 +15,8 @@ from regauge.migrate.labels import describes_devices
 from regauge.migrate.limits import limit_range_blockers
 from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Serving, find_serving
+from regauge.migrate.sharing import Sharing, find_sharing
+from regauge.migrate.stakes import Effort, effort_of, risk_of
 from regauge.migrate.triggers import Subject, find_triggers
 from regauge.migrate.verdict import Judgement, Verdict, judge, together
 from regauge.migrate.workloads import Ask, AskStack, Workload, find_workloads
@@ -27,7 +29,10 @@ PENDING_REASON_LENGTH = 160
 
 @dataclass(frozen=True, slots=True)
 class AssessRow:
-    """One ask of one workload. `needs` is empty where nothing is needed; `ready` says whether it could move as it is."""
+    """One ask of one workload. `needs` is empty where nothing is needed; `ready` says whether it could move as it is.
+
+    `risk` grows with the devices in use and with what a workload of its kind loses when it is disturbed.
+    """
 
     namespace: str
     kind: str
@@ -43,6 +48,8 @@ class AssessRow:
     judgement: Judgement
     growth: Growth | None = None
     part: str = ""
+    effort: Effort = Effort.NONE
+    risk: int = 0
 
     @property
     def title(self) -> str:
@@ -69,6 +76,7 @@ class Assessment:
     servings: tuple[Serving, ...]
     dependents: tuple[Dependent, ...]
     verdict: Verdict
+    sharing: tuple[Sharing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,8 @@ def assess(
     pools = tuple(_with_verdict(pool, rows) for pool in _pools(snapshot))
     dependents = find_dependents(snapshot, servings.values(), workloads)
     verdict = together(row.judgement.verdict for row in rows)
-    return Assessment(tuple(rows), pools, tuple(servings.values()), dependents, verdict)
+    sharing = find_sharing(snapshot.nodes)
+    return Assessment(tuple(rows), pools, tuple(servings.values()), dependents, verdict, sharing)
 
 
 def _said(workload: Workload, said: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -138,8 +147,10 @@ def _row(workload: Workload, ask: Ask, estate: _Estate, growth: Growth | None, t
         blockers = tuple(_blockers(workload, ask, estate))
     if ask.stack is not AskStack.CLAIM:
         blockers += tuple(limit_range_blockers(workload, ask, estate.snapshot))
+    adaptations: tuple[str, ...] = ()
     if ask.stack is AskStack.LIMITS:
-        needs = blockers + tuple(_adaptations(workload, ask, estate.servings[ask.name], estate.snapshot))
+        adaptations = tuple(_adaptations(workload, ask, estate.servings[ask.name], estate.snapshot))
+        needs = blockers + adaptations
     else:
         needs = blockers + tuple(_present(ask, estate.rules))
     pods_on = [pod.spec.node_name for pod in workload.pods if pod.spec.node_name]
@@ -160,6 +171,8 @@ def _row(workload: Workload, ask: Ask, estate: _Estate, growth: Growth | None, t
         _judge(workload, ask, estate, told),
         growth,
         workload.part,
+        effort_of(ask.stack, blockers, adaptations, growth),
+        risk_of(workload.kind, ask.count * len(pods_on)),
     )
 
 

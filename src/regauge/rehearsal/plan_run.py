@@ -105,7 +105,7 @@ async def rehearse_plan(
         await run.stop()
     return DumpOutcome(
         stands.pods,
-        tuple(run.comparisons(before, after)),
+        tuple(run.comparisons(before, after, returned)),
         (*stands.notes, *run.notes()),
         tuple(run.attribution(before, after, returned)),
     )
@@ -266,15 +266,19 @@ class _PlanRun:
 
     # -- what is told
 
-    def comparisons(self, before: EstateState, after: EstateState) -> list[Comparison]:
+    def comparisons(self, before: EstateState, after: EstateState, returned: EstateState) -> list[Comparison]:
         moved = [
             f"{act.reference.kind} {act.reference.namespace}/{act.reference.name}"
             for step in self.plan.spec.steps
             for act in step.actions
             if isinstance(act, Move)
         ]
-        pairs = [(title, before.placements.get(title), after.placements.get(title)) for title in moved]
-        return [Comparison(title, old, new) for title, old, new in pairs if old is not None and new is not None]
+        found = []
+        for title in moved:
+            old, new = before.placements.get(title), after.placements.get(title)
+            if old is not None and new is not None:
+                found.append(Comparison(title, old, new, returned.placements.get(title)))
+        return found
 
     def attribution(self, before: EstateState, after: EstateState, returned: EstateState) -> list[Attribution]:
         key = ": devices"

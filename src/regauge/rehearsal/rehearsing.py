@@ -9,18 +9,21 @@ from pathlib import Path
 from random import Random
 
 from regauge.base import Clock, InputError, pretty_json
+from regauge.base.pages import as_html, as_markdown
 from regauge.cluster import VirtualClock, run_virtual
 from regauge.cluster.kubelet import KubeletOptions
 from regauge.collect import Estate, load_estate
 from regauge.features import DEFAULT_MINOR, minor_of, parse_feature_gates, rules
 from regauge.host import RealClock, RealFiles
 from regauge.migrate import Plan, PlanOptions, plan
-from regauge.model import Rules
+from regauge.model import Document, Rules
 from regauge.rehearsal.completing import completed
+from regauge.rehearsal.convert_run import rehearse_convert
 from regauge.rehearsal.dump import rehearse_dump
 from regauge.rehearsal.first_move import Outcome, first_move
 from regauge.rehearsal.live import live_world
 from regauge.rehearsal.nodes import DirectoryMachine, Machine, MemoryMachine, NodePlan, NodeWorld
+from regauge.rehearsal.plan_pages import report_blocks
 from regauge.rehearsal.plan_run import rehearse_plan
 from regauge.rehearsal.report import Mode, Recorder, Report, Step
 from regauge.rehearsal.runs import run_directory, told_of
@@ -31,6 +34,7 @@ from regauge.rehearsal.world import TIMINGS
 EPOCH_S = 1_800_000_000.0
 LIMIT_S = 86_400.0
 SAMPLE = "sample"
+_WRITTEN = {".html": as_html, ".htm": as_html, ".md": as_markdown}
 
 Listen = Callable[[str, Step | None], None]
 
@@ -40,7 +44,7 @@ class RehearsalOptions:
     """How to rehearse. `mode` None means the input's own default: the sample runs live, a dump simulated.
 
     `plan` is carried out in the rehearsal; with `make_plan` it is made of the dump itself. `faults` False lets nothing go
-    wrong while a plan is rehearsed.
+    wrong while a plan is rehearsed. `convert` are manifests to schedule in both forms; empty is all of the estate.
     """
 
     mode: Mode | None = None
@@ -51,6 +55,7 @@ class RehearsalOptions:
     plan: Plan | None = None
     make_plan: bool = False
     faults: bool = True
+    convert: tuple[Document, ...] | None = None
 
     @property
     def has_plan(self) -> bool:
@@ -123,6 +128,8 @@ async def _estate(
         if options.has_plan:
             plan_ = _plan_of(estate, rules_, options)
             outcome = await rehearse_plan(world, estate.snapshot, rules_, plan_, recorder, faults=options.faults)
+        elif options.convert is not None:
+            outcome = await rehearse_convert(world, estate.snapshot, rules_, options.convert, recorder)
         else:
             outcome = await rehearse_dump(world, estate.snapshot, rules_, recorder)
     finally:
@@ -198,10 +205,16 @@ def _report(
 
 
 def write_report(report: Report, path: str) -> None:
-    """Write the report as JSON, in one step. Raises `InputError` when the place cannot be written."""
+    """Write the report in one step: a page or Markdown by the name's ending (.html, .md), else JSON.
+
+    Raises `InputError` when the place cannot be written.
+    """
     place = Path(path).absolute()
+    written = _WRITTEN.get(place.suffix.lower())
+    title = f"Rehearsal: {report.source}"
+    text = written(title, report_blocks(report)) if written else pretty_json(report.as_document()) + "\n"
     try:
-        RealFiles().write(str(place), (pretty_json(report.as_document()) + "\n").encode())
+        RealFiles().write(str(place), text.encode())
     except OSError as error:
         raise InputError(
             f"the report cannot be written to {path}: {error.strerror}", fix="choose another place"

@@ -68,11 +68,12 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A workload before and after its move."""
+    """A workload before and after its move, and after the way back where there was one."""
 
     workload: str
     before: Placement
     after: Placement
+    returned: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True)
