@@ -26,6 +26,7 @@ from regauge.host import RealFiles
 from regauge.model.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
 
 DRIVER = "driver.example.com"
+PATIENCE_S = 50.0  # of a busy machine; the kubelet asks ten times a second
 DESCRIPTION = """apiVersion: regauge.dev/v1alpha1
 kind: Devices
 driver: driver.example.com
@@ -134,7 +135,7 @@ async def kubelet_running(place: Place, program: Path, *options: str) -> AsyncIt
         await reading
 
 
-async def until(condition: Callable[[], object], what: str, timeout_s: float = 25.0) -> None:
+async def until(condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, f"not within {timeout_s:g} s: {what}"

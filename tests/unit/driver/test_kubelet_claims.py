@@ -14,7 +14,17 @@ from pathlib import Path
 import pytest
 from tests.support import oracle
 from tests.unit.driver.api import served
-from tests.unit.driver.test_kubelet import DRIVER, Events, Place, driver_running, kubelet_running, of, stop, until
+from tests.unit.driver.test_kubelet import (
+    DRIVER,
+    PATIENCE_S,
+    Events,
+    Place,
+    driver_running,
+    kubelet_running,
+    of,
+    stop,
+    until,
+)
 
 from regauge.model.kinds import RESOURCE_CLAIM
 
@@ -49,7 +59,6 @@ main()
 """
 CHANGES = 5  # STARTED, spec, COMPLETED; spec removed, forgotten
 CLAIMS = 1000
-PATIENCE_S = 50.0  # of a busy machine; the kubelet asks ten times a second
 
 
 @pytest.fixture
@@ -94,7 +103,7 @@ def test_killed_between_each_pair_of_steps_and_called_again(place: Place, change
             finally:
                 await stop(first, signal.SIGKILL)
             async with driver_running(place):
-                await until(lambda: len(of(events, "dra-all")) == 2, "prepared and unprepared in the end", PATIENCE_S)
+                await until(lambda: len(of(events, "dra-all")) == 2, "prepared and unprepared in the end")
                 assert called(events, "dra-prepare")[-1] == called(events, "dra-unprepare")[-1] == ""
                 (device,) = of(events, "dra-prepare")[-1]["resp"]["claims"]["uid-1"]["devices"]
                 assert device["device_name"] == "d"
