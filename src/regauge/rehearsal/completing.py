@@ -16,10 +16,11 @@ def completed(snapshot: Snapshot) -> Snapshot:
     """
     if not snapshot.documents(NODE):
         raise InputError("there is no node in it", fix="get nodes too: kubectl get nodes,pods,... -A -o yaml")
-    return Snapshot.of([_completed(document) for document in snapshot.all_documents()])
+    return Snapshot.of([completed_document(document) for document in snapshot.all_documents()])
 
 
-def _completed(document: Document) -> Document:
+def completed_document(document: Document) -> Document:
+    """One object of a known kind with a namespace and a uid. Raises `InputError` as `completed` does."""
     kind = document.known
     if kind is None:
         return document

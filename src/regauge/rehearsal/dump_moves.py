@@ -30,8 +30,8 @@ GONE_WITHIN_S = 120.0
 RUNNING_WITHIN_S = 120.0
 # The less a workload can lose, the earlier it goes.
 RISK_BY_KIND = {"Deployment": 0, "Job": 1, "ReplicaSet": 1, "Pod": 2, "StatefulSet": 3, "DaemonSet": 4}
-# Kinds of other operators have no controller in a rehearsal.
-_RUNNING_KINDS = frozenset(kind.kind for kind in TEMPLATE_PATHS)
+RUNNING_KINDS = frozenset(kind.kind for kind in TEMPLATE_PATHS)
+"""Kinds of other operators have no controller in a rehearsal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def choose_moves(snapshot: Snapshot, rules: Rules) -> tuple[tuple[Move, ...], tu
     moves, unmoved = [], []
     for name in sorted({row.asks_for for row in found.rows if row.stack is not AskStack.CLAIM}):
         rows = [row for row in found.rows if row.asks_for == name and row.stack is not AskStack.CLAIM]
-        ready = [row for row in rows if row.ready and row.kind in _RUNNING_KINDS]
+        ready = [row for row in rows if row.ready and row.kind in RUNNING_KINDS]
         serving = servings[name]
         if not ready or serving.device_class is None or not serving.devices:
             unmoved.append(f"{name}: no workload can move: {serving.why or rows[0].needs[0]}")
@@ -81,19 +81,20 @@ async def move_workload(world: NodeWorld, recorder: Recorder, move: Move) -> Com
     step = recorder.begin(
         f"move {move.resource_name}", f"{title} moves from {move.resource_name} to {move.device_class}"
     )
-    before = await _placement(world, move, None)
+    names = frozenset((move.resource_name,))
+    before = await placement_of(world, move.workload, names)
     moved = move.converted
     await remove(world.kube, move.workload.document.object)
-    gone = await until(world, lambda: _gone(world, move), GONE_WITHIN_S)
+    gone = await until(world, lambda: is_gone(world, move.workload), GONE_WITHIN_S)
     step.check("its old pods are gone", bool(gone), "yes" if gone else f"not within {GONE_WITHIN_S:g} s")
     began_s = world.clock.monotonic_s()
     for object_ in (*moved.before, *([moved.object] if moved.object is not None else [])):
         await apply(world.kube, object_)
     running = await until(world, lambda: _running(world, move), RUNNING_WITHIN_S)
     took_s = world.clock.monotonic_s() - began_s
-    seen = f"{took_s:.1f} s" if running else await _why(world, move)
+    seen = f"{took_s:.1f} s" if running else await why_waiting(world, move.workload)
     step.check(f"its {move.workload.replicas} pods run again within {RUNNING_WITHIN_S:g} s", bool(running), seen)
-    after = await _placement(world, move, round(took_s, 2)) if running else None
+    after = await placement_of(world, move.workload, names, round(took_s, 2)) if running else None
     if after is not None:
         _check_devices(step, move, after)
         step.details["how"] = move.how
@@ -107,26 +108,26 @@ def _check_devices(step: OpenStep, move: Move, after: Placement) -> None:
     step.check(f"it holds {asked} devices by claim", len(after.devices) == asked, ", ".join(after.devices))
 
 
-async def _pods(world: NodeWorld, move: Move) -> tuple[Snapshot, list[Pod]]:
+async def pods_now(world: NodeWorld, workload: Workload) -> tuple[Snapshot, list[Pod]]:
     """The live pods of the workload, by kind and name."""
     now = await snapshot_of(world.kube, workloads=True)
-    found = [item for item in find_workloads(now) if item.title == move.workload.title]
+    found = [item for item in find_workloads(now) if item.title == workload.title]
     return now, list(found[0].pods) if found else []
 
 
-async def _gone(world: NodeWorld, move: Move) -> bool:
-    now, pods = await _pods(world, move)
-    old = {pod.metadata.uid for pod in move.workload.pods}
+async def is_gone(world: NodeWorld, workload: Workload) -> bool:
+    now, pods = await pods_now(world, workload)
+    old = {pod.metadata.uid for pod in workload.pods}
     return not pods and not any(pod.metadata.uid in old for pod in now.pods)
 
 
 async def _running(world: NodeWorld, move: Move) -> bool:
-    _, pods = await _pods(world, move)
+    _, pods = await pods_now(world, move.workload)
     return len(pods) == move.workload.replicas and all(pod.status.phase == "Running" for pod in pods)
 
 
-async def _why(world: NodeWorld, move: Move) -> str:
-    _, pods = await _pods(world, move)
+async def why_waiting(world: NodeWorld, workload: Workload) -> str:
+    _, pods = await pods_now(world, workload)
     words = [
         condition.message
         for pod in pods
@@ -136,22 +137,24 @@ async def _why(world: NodeWorld, move: Move) -> str:
     return "; ".join(dict.fromkeys(words)) or f"{len(pods)} pods were made"
 
 
-async def _placement(world: NodeWorld, move: Move, start_s: float | None) -> Placement:
-    """Where the pods of the workload are now and what they hold: by claims, else by their kubelets' word."""
-    now, pods = await _pods(world, move)
+async def placement_of(
+    world: NodeWorld, workload: Workload, names: frozenset[str], start_s: float | None = None
+) -> Placement:
+    """Where the pods of a workload are now and what they hold: by claims, else of `names` by their kubelets' word."""
+    now, pods = await pods_now(world, workload)
     claims = {(item.metadata.namespace, item.metadata.name): item for item in now.claims}
     claimed = sorted({device for pod in pods for device in claimed_devices(pod, claims)})
-    names = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
+    running = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
     counted = [
         f"{report.node}/{device_id}"
         for report in await world.node_reports()
         for holder in report.holders
-        if (holder.namespace, holder.pod) in names and holder.resource_name == move.resource_name
+        if (holder.namespace, holder.pod) in running and holder.resource_name in names
         for device_id in holder.device_ids
     ]
     return Placement(
         pod=", ".join(sorted(pod.metadata.name for pod in pods)),
-        stack="dra" if claimed else "device-plugin",
+        stack="dra" if claimed else "device-plugin" if counted else "-",
         node=", ".join(sorted({pod.spec.node_name for pod in pods})),
         devices=tuple(device.partition("/")[2] for device in claimed) or tuple(sorted(counted)),
         start_s=start_s,
