@@ -1,8 +1,10 @@
 """Rules over what was collected, with stable codes. Pure: findings are values, nothing is changed.
 
-`audit_cdi` looks at the files of one node (`regauge.model.node_files`).
+`audit_estate` looks at the objects of a cluster and at what its nodes say, `audit_cdi` at the files of one node
+(`regauge.model.node_files`). `checklist` answers the ten questions before production.
 """
 
+from regauge.audit.auditing import EstateAudit, audit_estate, audit_ground
 from regauge.audit.cdi_host import HookUse
 from regauge.audit.cdi_rules import (
     CdiAudit,
@@ -15,28 +17,59 @@ from regauge.audit.cdi_rules import (
     leftover_files,
     listed_devices,
 )
+from regauge.audit.checklist import Item, checklist
 from regauge.audit.findings import Evidence, Finding, Layer, Severity, Unknown, as_document, in_order, is_at_least
 from regauge.audit.generators import Generator, generator_of
+from regauge.audit.ground import AuditInput, Ground
+from regauge.audit.proofs import Answer, Proofs, read_proofs
+from regauge.audit.registry import Profile, Rule, audit_rules, page_of
+from regauge.audit.rendering import AuditReport, as_annotations, as_junit, as_markdown, as_sarif, audit_document
+from regauge.audit.waivers import Settled, Waived, Waiver, read_waivers, settle
 
 __all__ = [
+    "Answer",
+    "AuditInput",
+    "AuditReport",
     "CdiAudit",
+    "EstateAudit",
     "Evidence",
     "Finding",
     "Generator",
+    "Ground",
     "HookUse",
+    "Item",
     "Layer",
     "Leftover",
     "ListedDevice",
+    "Profile",
+    "Proofs",
+    "Rule",
+    "Settled",
     "Severity",
     "Unknown",
     "Usable",
     "Verdict",
+    "Waived",
+    "Waiver",
+    "as_annotations",
     "as_document",
+    "as_junit",
+    "as_markdown",
+    "as_sarif",
     "audit_cdi",
+    "audit_document",
+    "audit_estate",
+    "audit_ground",
+    "audit_rules",
+    "checklist",
     "device_catalog",
     "generator_of",
     "in_order",
     "is_at_least",
     "leftover_files",
     "listed_devices",
+    "page_of",
+    "read_proofs",
+    "read_waivers",
+    "settle",
 ]

@@ -11,6 +11,7 @@ import typer
 
 from regauge.cli import (
     assess,
+    audit,
     cdi,
     collect,
     conformance,
@@ -36,6 +37,7 @@ HELP = """Run accelerators on Kubernetes under Device Plugins and DRA, and move 
 Start here:
   regauge rehearse                a first move, live, in a minute, on this machine alone
   regauge assess                  what your current cluster would need to move (reads only)
+  regauge audit                   what is wrong with devices in it, and what to do (reads only)
   regauge explain pod NAME        why a pod waits, or where it may go and what it holds
   regauge whatif --drain NODE     what a change would do, before it is made
   regauge rehearse DIR            the same rehearsal with a dump of your cluster
@@ -60,6 +62,7 @@ app = typer.Typer(
 _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("rehearse", rehearse.command),
     ("assess", assess.command),
+    ("audit", audit.command),
     ("explain", explain.command),
     ("whatif", whatif.command),
     ("convert", convert.command),

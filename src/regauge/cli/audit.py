@@ -1,0 +1,252 @@
+"""`regauge audit`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, rules_of, tell_skipped
+from regauge.cli.output import Format, print_document, print_table, say, tell, write_file
+from regauge.cli.reading import read_estate
+
+if TYPE_CHECKING:
+    from regauge.audit import AuditInput, AuditReport, Finding, Profile
+    from regauge.collect import Estate
+
+REPORT_LIMIT_BYTES = 64 << 20
+
+
+class Form(StrEnum):
+    """What `-o` takes."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+    sarif = "sarif"
+    junit = "junit"
+    markdown = "markdown"
+    github = "github"
+
+
+class FailOn(StrEnum):
+    """What `--fail-on` takes."""
+
+    error = "error"
+    warning = "warning"
+    note = "note"
+    never = "never"
+
+
+class For(StrEnum):
+    """What `--profile` takes."""
+
+    production = "production"
+    security = "security"
+    migration = "migration"
+    upgrade = "upgrade"
+    manifests = "manifests"
+
+
+Input = Annotated[
+    str | None,
+    typer.Argument(metavar="[INPUT]", help="Directory, file, bundle or - . Default: the current kube context."),
+]
+Output = Annotated[Form, typer.Option("--output", "-o", help="table, json, yaml, sarif, junit, markdown or github.")]
+OutputFile = Annotated[
+    str | None, typer.Option("--output-file", metavar="FILE", help="Write it there instead of printing it.")
+]
+ProfileOption = Annotated[For | None, typer.Option("--profile", help="What it is for. Default: all rules.")]
+To = Annotated[str | None, typer.Option("--to", metavar="VERSION", help="What an upgrade to it would change, too.")]
+Waivers = Annotated[
+    str | None,
+    typer.Option("--waivers", metavar="FILE", help="Findings that somebody answers for, with reason and day."),
+]
+Evidence = Annotated[
+    list[str] | None,
+    typer.Option("--evidence", metavar="REPORT", help="JSON of regauge verify, rehearse or assess; repeatable."),
+]
+FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit code 1 from this severity on.")]
+
+
+def command(
+    place: Input = None,
+    output: Output = Form.table,
+    output_file: OutputFile = None,
+    profile: ProfileOption = None,
+    to: To = None,
+    waivers: Waivers = None,
+    evidence: Evidence = None,
+    fail_on: FailOnOption = FailOn.error,
+    kube_version: KubeVersion = None,
+    feature_gates: FeatureGates = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Say what is wrong with devices in a cluster, on which layer, why it matters, and what to do. Reads only.
+
+    Devices with two owners, classes, claims, slices, health, versions, quotas, rights, drivers; with a bundle also CDI,
+    kubelet and checkpoints of its nodes. docs/audit.md has a section for each code.
+
+    \b
+    regauge audit                                      the current kube context
+    regauge audit estate.zip --profile production      the ten questions before production
+    regauge audit DIR --profile manifests -o sarif --output-file audit.sarif
+    regauge audit --profile upgrade --to 1.37
+    regauge audit --waivers waivers.yaml --fail-on warning
+    """
+    from time import time
+
+    from regauge.audit import Severity, is_at_least
+
+    estate = read_estate(place, kubeconfig, context)
+    tell_skipped(estate)
+    given = _given(estate, kube_version, feature_gates, to, profile, time())
+    report = _report(given, profile, waivers, evidence or [])
+    _write(report, output, output_file)
+    bad = fail_on is not FailOn.never and any(is_at_least(one, Severity(fail_on.value)) for one in report.findings)
+    failed = any(item.answer == "fail" for item in report.checked or ()) and fail_on is not FailOn.never
+    if bad or failed:
+        raise typer.Exit(1)
+
+
+def _given(
+    estate: Estate,
+    kube_version: str | None,
+    feature_gates: str | None,
+    to: str | None,
+    profile: For | None,
+    now_s: float,
+) -> AuditInput:
+    from regauge.audit import AuditInput
+    from regauge.base import InputError
+    from regauge.collect import reports_of
+    from regauge.features import KNOWN_MINORS, rules
+
+    current = rules_of(estate, kube_version, feature_gates)
+    if to is None and profile is For.upgrade:
+        later = KNOWN_MINORS[KNOWN_MINORS.index(current.minor) + 1 :]
+        if not later:
+            raise InputError(f"no version after {current.minor} is known", fix="say --to VERSION")
+        to = later[0]
+    return AuditInput(
+        estate.snapshot,
+        current,
+        estate.source,
+        now_s,
+        estate.nodes,
+        reports_of(estate),
+        kube_version or estate.git_version or "",
+        rules(to) if to else None,
+    )
+
+
+def _report(given: AuditInput, profile: For | None, waivers: str | None, evidence: list[str]) -> AuditReport:
+    from importlib.metadata import version
+
+    from regauge.audit import (
+        AuditReport,
+        Ground,
+        Profile,
+        audit_ground,
+        audit_rules,
+        checklist,
+        read_proofs,
+        read_waivers,
+        settle,
+    )
+
+    ground = Ground(given)
+    chosen: Profile | None = Profile(profile.value) if profile else None
+    audit = audit_ground(ground, chosen)
+    kept = read_waivers(_document(waivers), waivers, audit_rules()) if waivers else ()
+    settled = settle(audit.findings, kept, given.now_s)
+    proofs = read_proofs([(file, _document(file)) for file in evidence])
+    checked = checklist(ground, audit, settled.findings, proofs) if chosen is Profile.PRODUCTION else None
+    return AuditReport(audit, settled, checked, version("regauge"))
+
+
+def _document(file: str) -> Any:
+    """The one document of a YAML or JSON file. Raises `InputError`."""
+    from regauge.base import InputError, Where
+    from regauge.model.manifest_yaml import read_yaml
+
+    try:
+        with Path(file).open("rb") as opened:
+            data = opened.read(REPORT_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=Where(file), fix="check the path") from None
+    if len(data) > REPORT_LIMIT_BYTES:
+        raise InputError(f"larger than {REPORT_LIMIT_BYTES >> 20} MiB", where=Where(file), fix="is it the right file?")
+    if data.lstrip()[:1] == b"{":
+        import msgspec
+
+        try:
+            return msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            pass  # YAML may begin with a brace, too
+    return next((value for value, _, _ in read_yaml(data, file)), None)
+
+
+def _write(report: AuditReport, output: Form, file: str | None) -> None:
+    from regauge.audit import as_annotations, as_junit, as_markdown, as_sarif, audit_document
+    from regauge.base import pretty_json
+
+    if output is Form.table:
+        if file:
+            raise typer.BadParameter("a table is for the terminal: choose another -o", param_hint="--output-file")
+        _print(report)
+        return
+    if output is Form.yaml and not file:
+        print_document(audit_document(report), Format.yaml)
+        return
+    if output is Form.junit:
+        text = as_junit(report).decode() + "\n"
+    elif output is Form.markdown:
+        text = as_markdown(report)
+    elif output is Form.github:
+        text = as_annotations(report)
+    elif output is Form.yaml:
+        raise typer.BadParameter("write JSON, or print YAML", param_hint="--output-file")
+    else:
+        text = pretty_json(as_sarif(report) if output is Form.sarif else audit_document(report)) + "\n"
+    if file:
+        write_file(file, text)
+        say(f"{file}: {_summary(report)}")
+    else:
+        print(text, end="")
+
+
+def _print(report: AuditReport) -> None:
+    for one in report.findings:
+        _finding(one)
+    if report.checked is not None:
+        rows = ((str(one.number), one.question, one.answer.value, "; ".join(one.evidence)) for one in report.checked)
+        print_table(("", "QUESTION", "ANSWER", "EVIDENCE"), rows)
+        tell()
+    for waived in report.settled.waived:
+        tell(
+            f"waived until {waived.waiver.expires}: {waived.finding.code} {waived.finding.where}: {waived.waiver.reason}"
+        )
+    for unused in report.settled.unused:
+        tell(f"waiver without a finding: {unused.code} {unused.where} ({unused.place})")
+    for item in report.audit.unknown:
+        tell(f"not known: {item.what}: {item.why}")
+    tell(f"{report.audit.source}: {_summary(report)}.")
+
+
+def _finding(one: Finding) -> None:
+    tell(f"{one.severity.value.upper()} {one.code} ({one.layer.value}): {one.what}")
+    tell(f"  why:  {one.why}")
+    tell(f"  fix:  {one.fix}")
+    for evidence in one.evidence:
+        tell(f"  seen: {evidence}")
+    tell()
+
+
+def _summary(report: AuditReport) -> str:
+    counts = {name: sum(one.severity.value == name for one in report.findings) for name in ("error", "warning", "note")}
+    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+    return f"{told}, {len(report.settled.waived)} waived" if report.settled.waived else told
