@@ -1,6 +1,7 @@
 """Hand-written objects as the API server and the controllers would keep them, so that files can be asked like a cluster.
 
-Only objects without a uid are touched: what a cluster stored is left as it is. Pure.
+Only objects without a uid, and pods without what every stored pod has, are touched: what a cluster stored is left as it is.
+Pure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def as_stored(snapshot: Snapshot) -> Snapshot:
     changed: dict[tuple[Kind, str, str], Document] = {}
     for kind in _WRITTEN:
         for document in snapshot.documents(kind):
-            if not _has_uid(document):
+            if not _has_uid(document) or (kind is POD and not _has_defaults(document)):
                 changed[(kind, document.namespace, document.name)] = _stored(document, kind)
     if not changed:
         return snapshot
@@ -43,12 +44,20 @@ def _has_uid(document: Document) -> bool:
     return isinstance(metadata, dict) and bool(metadata.get("uid"))
 
 
+def _has_defaults(document: Document) -> bool:
+    """Whether a pod went through an API server: then it has a scheduler's name, and requests where it has limits."""
+    if document.raw is not None and b'"schedulerName"' in bytes(document.raw):
+        return True
+    spec = document.object.get("spec")
+    return isinstance(spec, dict) and "schedulerName" in spec
+
+
 def _stored(document: Document, kind: Kind) -> Document:
     object_ = with_defaults(to_v1(document.object))
     metadata = object_.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     namespace = document.namespace or DEFAULT_NAMESPACE
-    uid = f"{kind.kind}/{namespace}/{document.name}"
+    uid = metadata.get("uid") or f"{kind.kind}/{namespace}/{document.name}"
     return Document({**object_, "metadata": {**metadata, "namespace": namespace, "uid": uid}}, document.where)
 
 
