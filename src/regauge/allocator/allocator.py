@@ -29,6 +29,7 @@ from regauge.allocator.outcome import Abort, Exhausted, Fit, NoFit, Outcome, Uns
 from regauge.allocator.pools import NodeView, view
 from regauge.allocator.problem import Problem, claim_label, compile_claims
 from regauge.allocator.results import Solution, outcome_of
+from regauge.allocator.search import Expired, never
 from regauge.allocator.selecting import Selectors, reads_of, selectors_of
 from regauge.allocator.settings import Settings, settings_of
 from regauge.allocator.solving import find
@@ -45,7 +46,12 @@ _REMEMBERED = 128
 
 
 def solve(
-    problem: Problem, node_view: NodeView | Abort, usage: Usage, randomness: Randomness, budget: int = DEFAULT_BUDGET
+    problem: Problem,
+    node_view: NodeView | Abort,
+    usage: Usage,
+    randomness: Randomness,
+    budget: int = DEFAULT_BUDGET,
+    expired: Expired = never,
 ) -> Outcome:
     """The answer for one node. `budget` is in steps, as upstream's calls of allocateOne.
 
@@ -53,12 +59,15 @@ def solve(
     """
     if isinstance(node_view, Abort):
         return node_view
-    found = find(Table(problem, node_view, usage), budget)
+    found = find(Table(problem, node_view, usage), budget, expired)
     return outcome_of(found, problem, node_view, randomness) if isinstance(found, Solution) else found
 
 
 class Allocator:
-    """Slices, classes and usage at one moment under the rules of one cluster. Questions do not change it."""
+    """Slices, classes and usage at one moment under the rules of one cluster. Questions do not change it.
+
+    Where `expired` is given, what it has not answered when that is true is `Exhausted`, as it is after `budget` steps.
+    """
 
     def __init__(
         self,
@@ -70,6 +79,7 @@ class Allocator:
         randomness: Randomness,
         selectors: Selectors | None = None,
         budget: int = DEFAULT_BUDGET,
+        expired: Expired = never,
     ) -> None:
         self.settings = settings_of(rules)
         self.inventory = slices if isinstance(slices, Inventory) else Inventory.of(slices)
@@ -80,6 +90,7 @@ class Allocator:
         self.rules = rules
         self.randomness = randomness
         self.budget = budget
+        self.expired = expired
         self._views: dict[str, tuple[Node, NodeView | Abort]] = {}
         self._decisions: dict[bytes, Decisions] = {}
 
@@ -107,7 +118,7 @@ class Allocator:
         problem = self.compile(claims)
         if isinstance(problem, Unsupported):
             return problem
-        return solve(problem, self.view(node), self.usage, self.randomness, self.budget)
+        return solve(problem, self.view(node), self.usage, self.randomness, self.budget, self.expired)
 
     def allocate_nodes(self, nodes: Iterable[Node], claims: Iterable[ResourceClaim]) -> dict[str, Outcome]:
         """The answer for each node, by its name, all for the same usage."""
@@ -154,7 +165,7 @@ class Allocator:
             problem = self.compile(claims)
             if isinstance(problem, Unsupported):
                 return problem
-            known = Decisions(problem, self.randomness, self.budget)
+            known = Decisions(problem, self.randomness, self.budget, self.expired)
             if len(self._decisions) >= _REMEMBERED:
                 del self._decisions[next(iter(self._decisions))]
         self._decisions[key] = known
@@ -167,7 +178,7 @@ class Allocator:
         if isinstance(problem, Unsupported):
             return _unsupported(node, claims, problem)
         offered = self.view(node)
-        outcome = solve(problem, offered, self.usage, self.randomness, self.budget)
+        outcome = solve(problem, offered, self.usage, self.randomness, self.budget, self.expired)
         found = explain(problem, offered, self.usage, outcome, reads_of(self.rules))
         if found.timeout is not None and not self.rules.on(GATE):
             found = replace(found, timeout=replace(found.timeout, limited=False))

@@ -1,10 +1,12 @@
 """The reference program's case format: one JSON case in, its JSON result out, with the same keys.
 
-A case may add `kubeVersion`, the minor that answers; without it the newest does, as in the reference program.
+A case may add `kubeVersion`, the minor that answers; without it the newest does, as in the reference program. Its
+`timeoutMillis` counts from the reading of its objects on for all its nodes together, by the clock that is passed in.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -27,6 +29,9 @@ from regauge.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 
 NEWEST_MINOR = "1.37"
 _CEL_GATES = {"ListTypeAttributes": "DRAListTypeAttributes", "ConsumableCapacity": "DRAConsumableCapacity"}
+_LONGEST_MS = 2**63 - 1
+# As the reference program's timeout reads in upstream's message.
+_TIMEOUT = "filter operation aborted: oracle timeout"
 Case = Mapping[str, Any]
 V = TypeVar("V", bound=View)
 SelectorsFor = Callable[[Rules], Selectors]
@@ -89,20 +94,37 @@ def answer(
     *,
     selectors: SelectorsFor = selectors_of,
     budget: int = 10_000_000,
+    timeout_s: float = math.inf,
 ) -> dict[str, Any]:
-    """The result of one allocation case. Raises `InputError` for objects that cannot be read."""
-    found = _found(case, clock, randomness, selectors, budget)
+    """The result of one allocation case. Raises `InputError` for objects that cannot be read.
+
+    `timeout_s` is for cases that have no timeout of their own.
+    """
+    if (case.get("timeoutMillis") or 0) > 0:
+        timeout_s = min(case["timeoutMillis"], _LONGEST_MS) / 1000
+    found = _found(case, _Watch(clock, timeout_s), randomness, selectors, budget)
     return {key: found[key] for key in _KEYS if key in found}
 
 
-def _found(case: Case, clock: Clock, randomness: Randomness, selectors: SelectorsFor, budget: int) -> dict[str, Any]:
+class _Watch:
+    """The time that one case takes, and whether it is over."""
+
+    def __init__(self, clock: Clock, timeout_s: float) -> None:
+        self.now_s = clock.monotonic_s
+        self.started_s = self.now_s()
+        self.ends_s = self.started_s + timeout_s
+
+    def expired(self) -> bool:
+        return self.now_s() > self.ends_s
+
+
+def _found(case: Case, watch: _Watch, randomness: Randomness, selectors: SelectorsFor, budget: int) -> dict[str, Any]:
     out: dict[str, Any] = {"name": case.get("name", ""), "results": None, "error": "", "micros": 0.0}
     settings, ruling, wrong = _settings(case)
     if settings is None or isinstance(settings, Unsupported):
         out["error"] = wrong
         return out
     out["variant"] = settings.variant
-    started_s = clock.monotonic_s()
     allocator = Allocator(
         [view(one, ResourceSlice) for one in case.get("slices", ())],
         [view(one, DeviceClass) for one in case.get("classes", ())],
@@ -111,10 +133,11 @@ def _found(case: Case, clock: Clock, randomness: Randomness, selectors: Selector
         selectors=selectors(ruling),
         randomness=randomness,
         budget=budget,
+        expired=watch.expired,
     )
     claims = [view(one, ResourceClaim) for one in case.get("claims", ())]
-    made_s = clock.monotonic_s()
-    out["newMicros"] = (made_s - started_s) * 1e6
+    made_s = watch.now_s()
+    out["newMicros"] = (made_s - watch.started_s) * 1e6
     if case.get("nodes"):
         nodes = [view(one, Node) for one in case["nodes"]]
         outcomes = allocator.allocate_nodes(nodes, claims)
@@ -124,15 +147,20 @@ def _found(case: Case, clock: Clock, randomness: Randomness, selectors: Selector
         )
         if crash is not None:
             return out | {"error": crash.text}
-        micros = (clock.monotonic_s() - made_s) * 1e6 / len(nodes)
-        out["nodes"] = [_on_node(node.metadata.name, outcomes[node.metadata.name], case, micros) for node in nodes]
+        # Each node's share: those that are alike are answered together.
+        micros = (watch.now_s() - made_s) * 1e6 / len(nodes)
+        late = watch.expired()
+        told = [(node.metadata.name, _told(outcomes[node.metadata.name], case, late)) for node in nodes]
+        out["nodes"] = [
+            {"node": name, "results": one["results"], "error": one["error"], "micros": micros} for name, one in told
+        ]
     else:
         node = view(case.get("node", {}), Node)
         outcome = allocator.allocate(node, claims)
-        out.update(_told(outcome, case))
+        out.update(_told(outcome, case, watch.expired()))
         if case.get("mode") == "pools" and (pools := _pools(allocator.view(node))):
             out["pools"] = pools
-    out["micros"] = (clock.monotonic_s() - made_s) * 1e6
+    out["micros"] = (watch.now_s() - made_s) * 1e6
     return out
 
 
@@ -184,7 +212,7 @@ def _share(shares: dict[PoolId, dict[str, tuple[Share, ...]]], device: DeviceId,
     of_pool[device.device] = (*of_pool.get(device.device, ()), share)
 
 
-def _told(outcome: Outcome, case: Case) -> dict[str, Any]:
+def _told(outcome: Outcome, case: Case, late: bool) -> dict[str, Any]:
     match outcome:
         case Fit(results=results, steps=steps):
             return {"results": _documents(results, case), "error": "", "allocateOneCalls": steps}
@@ -198,7 +226,8 @@ def _told(outcome: Outcome, case: Case) -> dict[str, Any]:
                 **({"allocateOneCalls": steps} if steps else {}),
             }
         case Exhausted(steps=steps):
-            return {"results": None, "error": "budget exhausted", "timedOut": True, "allocateOneCalls": steps}
+            error = _TIMEOUT if late else "budget exhausted"
+            return {"results": None, "error": error, "timedOut": True, "allocateOneCalls": steps}
         case Unsupported(feature=feature, text=text):
             return {"results": None, "error": text or f"unsupported: {feature}"}
 
@@ -211,12 +240,6 @@ def _documents(results: tuple[Any, ...], case: Case) -> list[dict[str, Any]]:
                 if "shareID" in item:
                     item["shareID"] = "share"
     return documents
-
-
-def _on_node(name: str, outcome: Outcome, case: Case, micros: float) -> dict[str, Any]:
-    """`micros` is this node's share: nodes that are alike are answered together."""
-    told = _told(outcome, case)
-    return {"node": name, "results": told["results"], "error": told["error"], "micros": micros}
 
 
 def _pools(node_view: NodeView | Abort) -> list[dict[str, Any]]:

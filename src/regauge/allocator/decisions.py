@@ -18,6 +18,7 @@ from regauge.allocator.outcome import Abort, Exhausted, NoFit, Outcome
 from regauge.allocator.pools import NodeView
 from regauge.allocator.problem import Problem, Slot
 from regauge.allocator.results import Solution, outcome_of
+from regauge.allocator.search import Expired, never
 from regauge.allocator.solving import find
 from regauge.allocator.straight import Straight, is_ordinary
 from regauge.allocator.table import Cell, Table
@@ -73,10 +74,11 @@ class _Round(NamedTuple):
 class Decisions:
     """The answers for one problem, node by node, whatever is in use. What was worked out once serves again."""
 
-    def __init__(self, problem: Problem, randomness: Randomness, budget: int) -> None:
+    def __init__(self, problem: Problem, randomness: Randomness, budget: int, expired: Expired = never) -> None:
         self.problem = problem
         self.randomness = randomness
         self.budget = budget
+        self.expired = expired
         self._roots: dict[Hashable, _Branch | Ending] = {}
         self._paths = 0
         self._arrived = 0
@@ -129,14 +131,14 @@ class Decisions:
 
     def _ending(self, view: NodeView, usage: Usage, held: tuple[PoolUsage, ...]) -> Ending:
         if not view.plain or any(pool.shares for pool in held):
-            return find(Table(self.problem, view, usage), self.budget)
+            return find(Table(self.problem, view, usage), self.budget, self.expired)
         found = self._straight.on(view, held) if self._straight is not None else None
         return self._by_path(view, usage) if found is None else found
 
     def _by_path(self, view: NodeView, usage: Usage) -> Ending:
         """The answer of the search, or that of a node which gave the same answers to the same questions."""
         if self._paths > _TRIED and self._arrived < self._paths:
-            return find(Table(self.problem, view, usage), self.budget)
+            return find(Table(self.problem, view, usage), self.budget, self.expired)
         shape = view.shape
         table = _Asked(self.problem, view, usage)
         place = self._roots.get(shape)
@@ -146,7 +148,7 @@ class Decisions:
             self._arrived += 1
             return place
         table = _Asked(self.problem, view, usage)
-        ending = find(table, self.budget)
+        ending = find(table, self.budget, self.expired)
         named = isinstance(ending, Abort) and not ending.on_node
         if self._paths < _MOST_PATHS and not table.particular and not named:
             self._paths += 1

@@ -64,7 +64,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """The budget ended before the answer was known."""
+    """The budget or the time ended before the answer was known."""
 
     steps: int
 

@@ -6,6 +6,7 @@ recursion; `steps` counts what upstream counts as calls of allocateOne.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -16,9 +17,18 @@ from regauge.allocator.state import Aborted, Attempt
 from regauge.allocator.table import Table
 from regauge.model.resource import MAX_RESULTS_PER_CLAIM
 
+Expired = Callable[[], bool]
+"""Whether the time for an answer is over; once it is, it stays so. The one who asks has the clock."""
+_BETWEEN_LOOKS = 64
+
+
+def never() -> bool:
+    """Time does not matter."""
+    return False
+
 
 class Verdict(Enum):
-    """How a search ended: found, nothing there, or stopped by its budget."""
+    """How a search ended: found, nothing there, or stopped by its budget or its time."""
 
     FOUND = "found"
     NOTHING = "nothing"
@@ -147,12 +157,12 @@ class Search:
         chosen = [one.plan.slots[one.current] for one in self.frames if isinstance(one, _Alternatives)]
         return {(slot.claim, slot.request): slot for slot in chosen}
 
-    def run(self, budget: int) -> Verdict:
-        """Search until there is an answer or `budget` steps are done. Raises `Aborted`."""
+    def run(self, budget: int, expired: Expired = never) -> Verdict:
+        """Search until there is an answer, `budget` steps are done or the time is over. Raises `Aborted`."""
         claim, request, slot, done, start = 0, 0, None, 0, 0
         while True:
             self.steps += 1
-            if self.steps > budget:
+            if self.steps > budget or (self.steps % _BETWEEN_LOOKS == 0 and expired()):
                 return Verdict.STOPPED
             failure = Failure.NONE
             if claim >= len(self.problem.claims):

@@ -6,7 +6,7 @@ from regauge.allocator.bounds import first_bound
 from regauge.allocator.guide import Guide, can_guide
 from regauge.allocator.outcome import Abort, Bound, Exhausted, NoFit
 from regauge.allocator.results import Chosen, Solution
-from regauge.allocator.search import Search, Verdict, admit
+from regauge.allocator.search import Expired, Search, Verdict, admit, never
 from regauge.allocator.state import Aborted, Attempt
 from regauge.allocator.table import Table
 from regauge.model.resource import MAX_RESULTS_PER_CLAIM
@@ -16,18 +16,18 @@ SOON = 200
 _INVALID_POOLS = "invalid resource pools were encountered"
 
 
-def find(table: Table, budget: int) -> Solution | NoFit | Abort | Exhausted:
+def find(table: Table, budget: int, expired: Expired = never) -> Solution | NoFit | Abort | Exhausted:
     """The first solution in upstream's order, or why there is none."""
     search: Search | None = None
     bound: Bound | None = None
     try:
         search = Search(table, Attempt(table), admit(table))
         soon = SOON * (1 + sum(map(search.need, table.problem.slots)) // MAX_RESULTS_PER_CLAIM)
-        verdict = search.run(min(budget, soon))
-        if verdict is Verdict.STOPPED and budget > soon:
+        verdict = search.run(min(budget, soon), expired)
+        if verdict is Verdict.STOPPED and budget > soon and not expired():
             search = _anew(search)
             bound = first_bound(table, search.attempt, search.everything) if search.guide is not None else None
-            verdict = search.run(budget) if bound is None else Verdict.NOTHING
+            verdict = search.run(budget, expired) if bound is None else Verdict.NOTHING
     except Aborted as error:
         return Abort(str(error), steps=search.steps if search else 0)
     if verdict is Verdict.STOPPED:

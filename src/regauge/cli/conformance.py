@@ -11,6 +11,8 @@ import typer
 LINE_LIMIT_BYTES = 64 << 20  # as much as the reference programs read
 MAX_JOBS = 64
 LINES_PER_JOB = 16
+# For allocation cases that have no timeoutMillis: none may hold up the others for an hour.
+TIMEOUT_S = 600.0
 BAD_INPUT = 2
 BUG = 3
 Case = Mapping[str, Any]
@@ -137,7 +139,7 @@ def _allocator(case: Case) -> dict[str, Any]:
     from regauge.allocator.conformance import answer, checked
     from regauge.host import RealClock
 
-    return answer(checked(case), RealClock(), random.Random(0))
+    return answer(checked(case), RealClock(), random.Random(0), timeout_s=TIMEOUT_S)
 
 
 def _cel(case: Case) -> dict[str, Any]:
