@@ -191,12 +191,25 @@ class PodExtendedResourceClaimStatus(View, frozen=True):
     resource_claim_name: str = ""
 
 
+class NodeAllocatableMappedResources(View, frozen=True):
+    name: str = ""
+    quantity: QuantityText | None = None
+
+
+class NodeAllocatableOverheadResources(View, frozen=True):
+    name: str = ""
+    per_pod: QuantityText | None = None
+    per_container: QuantityText | None = None
+
+
 class NodeAllocatableResourceClaimStatus(View, frozen=True):
-    """What the devices of one claim take of the node's own resources (alpha)."""
+    """What the devices of one claim take of the node's own resources (alpha). `resources` is the form of 1.36."""
 
     resource_claim_name: str = ""
     containers: tuple[str, ...] = ()
     resources: dict[str, QuantityText] = {}
+    mapping: tuple[NodeAllocatableMappedResources, ...] = ()
+    overhead: tuple[NodeAllocatableOverheadResources, ...] = ()
 
 
 class ResourceHealth(View, frozen=True):

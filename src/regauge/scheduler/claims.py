@@ -25,7 +25,7 @@ from regauge.model.scheduling import PodGroup
 from regauge.scheduler.binding import binding_conditions_on, is_lost
 from regauge.scheduler.devices import Plan
 from regauge.scheduler.extended import extended_claim, may_be_devices
-from regauge.scheduler.mapped import map_devices, used_by_another
+from regauge.scheduler.mapped import EXTENDED_CLAIM, map_devices, used_by_another
 from regauge.scheduler.nodes import NodeInfo, PodInfo
 from regauge.scheduler.results import ClaimAllocation, ExtendedClaim, Refusal, SchedulerError
 from regauge.scheduler.state import State, group_key
@@ -33,7 +33,6 @@ from regauge.scheduler.state import State, group_key
 DYNAMIC_RESOURCES = "DynamicResources"
 GROUP_CLAIMS = "DRAWorkloadResourceClaims"
 MAX_ALTERNATIVES = 8
-SPECIAL_CLAIM_NAME = "<extended-resources>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class OnNode:
         return tuple(
             ClaimAllocation(
                 claim.metadata.namespace,
-                claim.metadata.name.removeprefix(SPECIAL_CLAIM_NAME),
+                claim.metadata.name.removeprefix(EXTENDED_CLAIM),
                 claim.metadata.uid,
                 result,
             )
@@ -187,6 +186,13 @@ class Attempt:
             if not isinstance(made, OnNode):
                 return made
             result = made
+        if self.mapping:
+            mapped = map_devices(self.state, self.pod, node, result.allocations, self.claims)
+            if isinstance(mapped, str):
+                return SchedulerError(f'running "{DYNAMIC_RESOURCES}" filter plugin: {mapped}')
+            if isinstance(mapped, Refusal):
+                return mapped
+            result = replace(result, mapped=mapped) if mapped else result
         if gone:
             self.unavailable |= gone
             return _no("resourceclaim not available on the node")
@@ -225,7 +231,8 @@ class Attempt:
             if binding_conditions_on(rules) and is_lost(claim, self.state.now_s, self.state.binding_timeout_s):
                 gone.add(index)
             if self.mapping:
-                used = used_by_another(self.state, claim, self.pod)
+                mine = reserved_for(claim, self.pod.pod, by_group=rules.on(GROUP_CLAIMS))
+                used = used_by_another(self.state, claim, self.pod, mine)
                 if used:
                     return _no(used)
         return gone
@@ -237,13 +244,7 @@ class Attempt:
             return SchedulerError(f'running "{DYNAMIC_RESOURCES}" filter plugin: {found}')
         if isinstance(found, Refusal):
             return found
-        made = OnNode(plan.claims, found, extended)
-        if not self.mapping:
-            return made
-        mapped = map_devices(self.state, self.pod, node, made.allocations, self.claims)
-        if isinstance(mapped, str):
-            return SchedulerError(f'running "{DYNAMIC_RESOURCES}" filter plugin: {mapped}')
-        return mapped if isinstance(mapped, Refusal) else replace(made, mapped=mapped)
+        return OnNode(plan.claims, found, extended)
 
     def _plan(self, delegated: frozenset[str]) -> tuple[ExtendedClaim | None, Plan]:
         """How the waiting claims are allocated where these resources have to come from devices."""
@@ -265,7 +266,7 @@ def special_uid(pod: Pod) -> str:
 def special_claim(pod: Pod, extended: ExtendedClaim) -> ResourceClaim:
     """The special claim as the allocator sees it."""
     return ResourceClaim(
-        metadata=ObjectMeta(name=SPECIAL_CLAIM_NAME, namespace=pod.metadata.namespace, uid=special_uid(pod)),
+        metadata=ObjectMeta(name=EXTENDED_CLAIM, namespace=pod.metadata.namespace, uid=special_uid(pod)),
         spec=ResourceClaimSpec(devices=DeviceClaim(requests=extended.requests)),
     )
 

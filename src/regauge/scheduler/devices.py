@@ -177,6 +177,11 @@ class Devices:
                         return item
         return None
 
+    def pool_slices(self, driver: str, pool: str) -> Iterable[ResourceSlice]:
+        """All slices of a pool, of whatever generation."""
+        self._refresh()
+        return (entry.view for entry in self._inventory.by_pool.get(PoolId(driver, pool), ()))
+
     def published(self, id_: DeviceId) -> Device | None:
         """The device as it is offered now, with the taints of rules, or None when no slice has it."""
         self._refresh()

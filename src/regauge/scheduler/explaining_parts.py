@@ -82,10 +82,20 @@ def container_notes(node: str, special: ExtendedClaim | None) -> Iterable[str]:
 def mapped_details(statuses: Iterable[NodeAllocatableResourceClaimStatus]) -> tuple[str, ...]:
     """What devices take of the node's own resources."""
     return tuple(
-        f"claim {one.resource_claim_name} takes of the node's own "
-        f"{', '.join(f'{name} {value}' for name, value in sorted(one.resources.items()))} for {', '.join(one.containers)}"
+        f"claim {one.resource_claim_name} takes of the node's own {', '.join(_taken(one))} for "
+        f"{', '.join(one.containers) or 'the pod (no container uses it)'}"
         for one in statuses
     )
+
+
+def _taken(status: NodeAllocatableResourceClaimStatus) -> Iterable[str]:
+    yield from (f"{name} {value}" for name, value in sorted(status.resources.items()))
+    yield from (f"{one.name} {one.quantity}" for one in status.mapping)
+    for one in status.overhead:
+        parts = [f"{one.per_pod}"] if one.per_pod is not None else []
+        if one.per_container is not None:
+            parts.append(f"{len(status.containers)} times {one.per_container}")
+        yield f"{one.name} {' and '.join(parts)} (overhead)"
 
 
 def taint_rule_notes(state: State) -> Iterable[str]:

@@ -42,11 +42,14 @@ class PodInfo:
         return self.pod.spec.priority or 0
 
 
-def pod_info(pod: Pod, *, pod_level: bool = True) -> PodInfo:
-    """A pod prepared. `pod_level`: pod-level resources count."""
-    mapped = (item.resources for item in pod.status.node_allocatable_resource_claim_statuses)
+def pod_info(pod: Pod, *, pod_level: bool = True, mapping: bool = True) -> PodInfo:
+    """A pod prepared. `pod_level`: pod-level resources count. `mapping`: so does what devices take of a node.
+
+    Of a pod that waits, what an earlier attempt noted does not count.
+    """
+    mapped = pod.status.node_allocatable_resource_claim_statuses if mapping and pod.spec.node_name else ()
     requests = pod_requests(pod.spec, pod_level=pod_level, mapped=mapped)
-    cpu, memory = pod_requests_for_scoring(pod.spec, pod_level=pod_level)
+    cpu, memory = pod_requests_for_scoring(pod.spec, pod_level=pod_level, mapped=mapped)
     return PodInfo(
         pod,
         (pod.metadata.namespace, pod.metadata.name),

@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from regauge.base import InputError
+from regauge.base import InputError, Where
 from regauge.model import Quantity, QuantityError
-from regauge.model.core import Container, PodSpec
+from regauge.model.core import Container, NodeAllocatableResourceClaimStatus, PodSpec
 from regauge.model.resource import QuantityText
 
 Amounts = dict[str, int]
 Quantities = Mapping[str, QuantityText]
+Statuses = Iterable[NodeAllocatableResourceClaimStatus]
 
 CPU = "cpu"
 MEMORY = "memory"
 STORAGE = "ephemeral-storage"
 PODS = "pods"
+HUGE_PAGES = "hugepages-"
 DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 
@@ -29,17 +31,24 @@ _NANO_PER_MILLI = 10**6
 _KUBERNETES = "kubernetes.io/"
 
 
+def read_quantity(value: QuantityText, where: Where | None = None) -> Quantity:
+    """A quantity of a manifest, found at `where`. Raises `InputError`."""
+    try:
+        return Quantity.from_document(value)
+    except QuantityError as error:
+        text = f"{value!r} is not a quantity: {error}"
+        raise InputError(text, where=where or Where(), fix="write one such as 500m, 2 or 8Gi") from None
+
+
 @lru_cache(maxsize=4096)
 def _nano_of_text(text: str) -> int:
-    try:
-        quantity = Quantity.from_document(text)
-    except QuantityError as error:
-        raise InputError(f"{text!r} is not a quantity: {error}", fix="write one such as 500m, 2 or 8Gi") from None
+    quantity = read_quantity(text)
     shift = quantity.exponent + _NANO_DIGITS
     return int(quantity.unscaled * 10**shift) if shift >= 0 else int(-(-quantity.unscaled // 10**-shift))
 
 
-def _nano(value: QuantityText) -> int:
+def quantity_nano(value: QuantityText) -> int:
+    """A quantity in billionths. Raises `InputError` for what is none."""
     return _nano_of_text(value if isinstance(value, str) else repr(value))
 
 
@@ -50,7 +59,7 @@ def is_extended(name: str) -> bool:
 
 def is_scalar(name: str) -> bool:
     """Whether the scheduler counts `name` at all besides cpu, memory, ephemeral-storage and pods."""
-    return is_extended(name) or _KUBERNETES in name or name.startswith(("hugepages-", "attachable-volumes-"))
+    return is_extended(name) or _KUBERNETES in name or name.startswith((HUGE_PAGES, "attachable-volumes-"))
 
 
 def _counted(name: str) -> bool:
@@ -68,7 +77,7 @@ def whole(nano: Mapping[str, int]) -> Amounts:
 
 def allocatable(quantities: Quantities) -> Amounts:
     """What a node offers, `pods` among it."""
-    found = {name: _nano(value) for name, value in quantities.items()}
+    found = {name: quantity_nano(value) for name, value in quantities.items()}
     amounts = whole(found)
     amounts[PODS] = -(-found.get(PODS, 0) // _NANO_PER_UNIT)
     return amounts
@@ -90,20 +99,21 @@ def is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
-def _of_container(container: Container, missing: Mapping[str, int]) -> Amounts:
-    found = {name: _nano(value) for name, value in container.resources.requests.items()}
+def _of_container(container: Container, missing: Mapping[str, int], limits: bool) -> Amounts:
+    asked = container.resources.limits if limits else container.resources.requests
+    found = {name: quantity_nano(value) for name, value in asked.items()}
     return {**missing, **found} if missing else found
 
 
-def _of_containers(spec: PodSpec, missing: Mapping[str, int]) -> Amounts:
+def _of_containers(spec: PodSpec, missing: Mapping[str, int], limits: bool = False) -> Amounts:
     """The larger of all running containers together and of the hungriest moment of the initialization."""
     total: Amounts = {}
     for container in spec.containers:
-        _add(total, _of_container(container, missing))
+        _add(total, _of_container(container, missing, limits))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.init_containers:
-        wanted = _of_container(container, missing)
+        wanted = _of_container(container, missing, limits)
         if is_sidecar(container):
             _add(total, wanted)
             _add(sidecars, wanted)
@@ -115,27 +125,69 @@ def _of_containers(spec: PodSpec, missing: Mapping[str, int]) -> Amounts:
     return total
 
 
+def is_pod_level(name: str) -> bool:
+    """Whether the pod itself (spec.resources) may ask for the resource."""
+    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
+
+
 def _of_pod_level(spec: PodSpec) -> Amounts:
     if spec.resources is None:
         return {}
-    return {
-        name: _nano(value)
-        for name, value in spec.resources.requests.items()
-        if name in (CPU, MEMORY) or name.startswith("hugepages-")
-    }
+    return {name: quantity_nano(value) for name, value in spec.resources.requests.items() if is_pod_level(name)}
 
 
-def _total(spec: PodSpec, missing: Mapping[str, int], pod_level: bool, mapped: Iterable[Quantities] = ()) -> Amounts:
-    total = _of_containers(spec, missing)
-    for quantities in mapped:
-        _add(total, {name: _nano(value) for name, value in quantities.items()})
-    if pod_level:
-        total.update(_of_pod_level(spec))
-    _add(total, {name: _nano(value) for name, value in spec.overhead.items()})
+def _of_devices(mapped: Statuses) -> Amounts:
+    """What devices take of the node's own resources, in billionths: an overhead by container for each that uses them."""
+    total: Amounts = {}
+    for status in mapped:
+        _add(total, _quantities(status))
+        for one in status.overhead:
+            each = quantity_nano(one.per_container or "0") * len(status.containers)
+            _add(total, {one.name: quantity_nano(one.per_pod or "0") + each})
     return total
 
 
-def pod_requests(spec: PodSpec, *, pod_level: bool = True, mapped: Iterable[Quantities] = ()) -> Amounts:
+def _quantities(status: NodeAllocatableResourceClaimStatus) -> Amounts:
+    found = {name: quantity_nano(value) for name, value in status.resources.items()}
+    _add(found, {one.name: quantity_nano(one.quantity) for one in status.mapping if one.quantity is not None})
+    return found
+
+
+def of_container_devices(mapped: Statuses, container: str) -> Amounts:
+    """What the devices of one container add to its limits, in billionths."""
+    total: Amounts = {}
+    for status in mapped:
+        if container in status.containers:
+            _add(total, _quantities(status))
+            for one in status.overhead:
+                _add(total, {one.name: quantity_nano(one.per_pod or "0") + quantity_nano(one.per_container or "0")})
+    return total
+
+
+def containers_together(spec: PodSpec, mapped: Statuses, *, limits: bool = False) -> Amounts:
+    """What all containers ask for, or with `limits` may take, with their devices, in billionths.
+
+    Neither pod-level resources nor the overhead of the pod are in it. Devices do not limit what has no limit otherwise,
+    but for huge pages.
+    """
+    total = _of_containers(spec, {}, limits)
+    taken = _of_devices(mapped)
+    _add(
+        total, {name: one for name, one in taken.items() if not limits or name in total or name.startswith(HUGE_PAGES)}
+    )
+    return total
+
+
+def _total(spec: PodSpec, missing: Mapping[str, int], pod_level: bool, mapped: Statuses = ()) -> Amounts:
+    total = _of_containers(spec, missing)
+    _add(total, _of_devices(mapped))
+    if pod_level:
+        total.update(_of_pod_level(spec))
+    _add(total, {name: quantity_nano(value) for name, value in spec.overhead.items()})
+    return total
+
+
+def pod_requests(spec: PodSpec, *, pod_level: bool = True, mapped: Statuses = ()) -> Amounts:
     """What the pod takes from its node. `pod_level`: whether `spec.resources` of the pod itself counts.
 
     `mapped`: what its devices take of the node's own resources, by claim.
@@ -143,8 +195,8 @@ def pod_requests(spec: PodSpec, *, pod_level: bool = True, mapped: Iterable[Quan
     return whole(_total(spec, {}, pod_level, mapped))
 
 
-def pod_requests_for_scoring(spec: PodSpec, *, pod_level: bool = True) -> tuple[int, int]:
+def pod_requests_for_scoring(spec: PodSpec, *, pod_level: bool = True, mapped: Statuses = ()) -> tuple[int, int]:
     """Cpu (thousandths) and memory (bytes) with upstream's assumption for containers that ask for none."""
     missing = {CPU: DEFAULT_CPU_MILLI * _NANO_PER_MILLI, MEMORY: DEFAULT_MEMORY_BYTES * _NANO_PER_UNIT}
-    total = whole(_total(spec, missing, pod_level))
+    total = whole(_total(spec, missing, pod_level, mapped))
     return total.get(CPU, 0), total.get(MEMORY, 0)

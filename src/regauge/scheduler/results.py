@@ -13,12 +13,13 @@ from regauge.model.resource import AllocationResult, DeviceRequest
 class Refusal:
     """One plugin's no for one node (or, from a plugin that looks at the pod alone, for all).
 
-    `curable`: taking pods of lower priority away from the node might help.
+    `curable`: taking pods of lower priority away from the node might help. `details`: what upstream does not say.
     """
 
     plugin: str
     reasons: tuple[str, ...]
     curable: bool = False
+    details: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,11 @@ def nearness(plugin: str) -> int:
 
 def shortfalls(pod: PodInfo, node: NodeInfo, refusal: Refusal) -> tuple[str, ...]:
     """The refusal in numbers and names, as far as more can be said than the plugin says."""
+    if refusal.details:
+        return refusal.details
     if refusal.plugin == NODE_RESOURCES_FIT:
         names = [text.removeprefix(_INSUFFICIENT) for text in refusal.reasons if text.startswith(_INSUFFICIENT)]
-        found = [_short(pod, node, name) for name in names]
+        found = [shortfall(name, pod.requests.get(name, 0), node) for name in names]
         if len(names) < len(refusal.reasons):
             found.append(f"pods: {len(node.pods)} of at most {node.pod_limit} are there")
         return tuple(found)
@@ -48,8 +50,9 @@ def shortfalls(pod: PodInfo, node: NodeInfo, refusal: Refusal) -> tuple[str, ...
     return ()
 
 
-def _short(pod: PodInfo, node: NodeInfo, name: str) -> str:
-    wanted, has, taken = pod.requests.get(name, 0), node.allocatable.get(name, 0), node.requested.get(name, 0)
+def shortfall(name: str, wanted: int, node: NodeInfo) -> str:
+    """What is asked of a resource, and what the node has left of how much."""
+    has, taken = node.allocatable.get(name, 0), node.requested.get(name, 0)
     if not has:
         return f"{name}: asks for {amount(name, wanted)}, the node offers none"
     text = f"{name}: asks for {amount(name, wanted)}, {amount(name, max(has - taken, 0))} of {amount(name, has)} free"

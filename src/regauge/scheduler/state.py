@@ -52,6 +52,7 @@ class State:
         self.now_s = 0.0
         self.binding_timeout_s = BINDING_TIMEOUT_S
         self._pod_level = rules.on("PodLevelResources")
+        self._mapping = rules.on("DRANodeAllocatableResources")
         self._homeless: dict[str, dict[str, PodInfo]] = {}
         self._assumed: dict[Key, PodInfo] = {}
         self._guards: set[str] = set()
@@ -109,7 +110,7 @@ class State:
     def info(self, pod: Pod) -> PodInfo:
         """The pod prepared. Raises `InputError` for an amount that is no quantity."""
         try:
-            return pod_info(pod, pod_level=self._pod_level)
+            return pod_info(pod, pod_level=self._pod_level, mapping=self._mapping)
         except InputError as error:
             raise error.at(object=f"Pod {pod.metadata.namespace}/{pod.metadata.name}") from None
 

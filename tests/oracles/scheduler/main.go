@@ -1,6 +1,8 @@
 // Asks upstream's scheduler where one pod goes. One case per line on stdin: {"name", "objects": [...], "pod": {...}};
-// one answer per line on stdout: {"name", "node", "message", "error", "devices": [...]}.
-// The whole scheduler runs on a client in memory, with default plugins and default feature gates, for one attempt.
+// one answer per line on stdout: {"name", "node", "message", "error", "devices": [...], "mapped": [...]}; "mapped" is what
+// the pod's status says of the node's own resources that its devices take.
+// The whole scheduler runs on a client in memory, with default plugins, for one attempt. The first argument, if any,
+// sets feature gates ("A=true,B=false"); the rest are as by default.
 package main
 
 import (
@@ -16,6 +18,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
@@ -40,6 +43,8 @@ type answer struct {
 	Error   string   `json:"error,omitempty"`
 	Held    bool     `json:"held,omitempty"`
 	Devices []string `json:"devices,omitempty"`
+
+	Mapped []v1.NodeAllocatableResourceClaimStatus `json:"mapped,omitempty"`
 }
 
 func decode(raw []byte) (runtime.Object, error) {
@@ -109,6 +114,9 @@ func attempt(in input) (out answer) {
 					binding := action.(interface{ GetObject() runtime.Object }).GetObject().(*v1.Binding)
 					out.Node = binding.Target.Name
 					out.Devices = devices(ctx, client, pod)
+					if bound, err := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
+						out.Mapped = bound.Status.NodeAllocatableResourceClaimStatuses
+					}
 					return out
 				}
 			}
@@ -150,6 +158,12 @@ func main() {
 	klog.SetOutput(os.Stderr)
 	klog.LogToStderr(false)
 	klog.SetOutput(discard{})
+	if len(os.Args) > 1 {
+		if err := utilfeature.DefaultMutableFeatureGate.Set(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+	}
 	scanner := bufio.NewScanner(os.Stdin)
 	scanner.Buffer(make([]byte, 1<<20), 1<<28)
 	encoder := json.NewEncoder(os.Stdout)

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.support import shared
-from tests.unit.scheduler.live import objects_of
 from typer.testing import CliRunner
 
 from regauge.cli.app import app
@@ -375,16 +373,6 @@ def test_init_containers_that_end_share_with_those_that_follow() -> None:
     assert told("pod", "p", [NODE, *classes, slice_of({"name": "a"}), sidecar])["answer"] == "cannot be scheduled"
 
 
-def test_devices_that_stand_for_the_nodes_own_cpu() -> None:
-    setup, created = objects_of(shared("vectors/stories/scenarios/073-node-allocatable-multiplier"))
-    pods = [one for one in created if one["kind"] == "Pod"]
-    objects = [*setup, *(one for one in created if one["kind"] != "Pod"), pods[0]]
-    found = told("pod", "a", objects, DRANodeAllocatableResources=True)
-    assert found["answer"] == "can be scheduled"
-    (detail,) = found["nodes"][0]["details"]
-    assert "takes of the node's own cpu 3 for main" in detail and detail in found["words"]
-
-
 # -- alternatives
 
 
@@ -457,15 +445,6 @@ def test_a_selector_on_a_list_needs_the_gate_up_to_1_36() -> None:
     objects = [NODE, CLASS, rails, claim(selectors=[{"cel": {"expression": inside}}])]
     assert not told("claim", "c", objects, "1.36")["good"]
     assert gets(told("claim", "c", objects, "1.36", DRAListTypeAttributes=True)) == ["a"]
-
-
-def test_the_later_form_of_the_nodes_own_resources_is_unsupported_in_words() -> None:
-    mapped = {"name": "a", "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "3"}}}}
-    claims = [{"name": "g", "resourceClaimName": "c"}]
-    objects = [NODE, CLASS, slice_of(mapped), claim(), pod(resourceClaims=claims)]
-    found = told("pod", "p", objects, "1.37", DRANodeAllocatableResources=True)
-    assert found["answer"] == "ends with an error"
-    assert "unsupported: nodeAllocatableResources of device d/n1/a" in found["text"]
 
 
 def test_without_its_time_limit_the_scheduler_is_stuck() -> None:

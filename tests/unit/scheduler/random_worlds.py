@@ -227,3 +227,115 @@ class Maker:
 def random_case(seed: int) -> Document:
     """One case."""
     return Maker(seed).case()
+
+
+CAPACITY = "cores"
+AMOUNTS = {"cpu": ("500m", "1", "3"), "memory": ("512Mi", "1Gi", "3G"), "hugepages-2Mi": ("2Mi", "64Mi")}
+
+
+class MappedMaker(Maker):
+    """Draws a case whose devices stand for resources of their nodes, or burden them (the form of 1.37)."""
+
+    def amounts(self) -> Document:
+        return {name: self.chance.choice(values) for name, values in AMOUNTS.items() if self.maybe(0.5)}
+
+    def node(self, name: str) -> Document:
+        made = super().node(name)
+        room = made["status"]["allocatable"]
+        room.update(cpu=self.chance.choice(["4", "16"]), memory=self.chance.choice(["8Gi", "64Gi"]), pods="110")
+        if self.maybe(0.8):
+            room["hugepages-2Mi"] = self.chance.choice(["64Mi", "1Gi"])
+        if self.maybe(0.8):
+            made["spec"] = {}
+        return made
+
+    def slice(self, name: str, count: int) -> Document:
+        made = super().slice(name, count)
+        shape = self.chance.random()
+        for device in made["spec"]["devices"]:
+            shared = shape < 0.3
+            if shared:
+                device["allowMultipleAllocations"] = True
+                device["capacity"] = {CAPACITY: {"value": "8"}}
+            if self.maybe(0.8):
+                device["nodeAllocatableResources"] = self.taken(shared)
+            if shape > 0.85:
+                device.update(self.chance.choice([{"nodeName": name}, {"allNodes": True}, {"nodeName": "n0"}]))
+        if shape > 0.85:
+            del made["spec"]["nodeName"]
+            made["spec"]["perDeviceNodeSelection"] = True
+        elif shape > 0.75:
+            del made["spec"]["nodeName"]
+            made["spec"]["allNodes"] = True
+        return made
+
+    def taken(self, shared: bool) -> Document:
+        found: Document = {}
+        for name, amount in self.amounts().items():
+            entry: Document = {}
+            if self.maybe(0.6):
+                entry["mapping"] = {"deviceMultiplier": amount}
+                if self.maybe(0.9 if shared else 0.03):
+                    multiplier = self.chance.choice(["1", "2", "250m"])
+                    entry["mapping"] = {"capacityKey": CAPACITY, "capacityMultiplier": multiplier}
+            if self.maybe(0.4) or not entry:
+                parts = {"perPod": amount, "perContainer": self.chance.choice(AMOUNTS[name])}
+                entry["overhead"] = dict(self.chance.sample(sorted(parts.items()), self.chance.randint(1, 2)))
+            found[name] = entry
+        return found
+
+    def placed(self, index: int, names: list[str]) -> Document:
+        made = super().placed(index, names)
+        if self.maybe(0.4):
+            status = {"resourceClaimName": f"gone{index}", "containers": ["main"]}
+            mapping = [{"name": name, "quantity": amount} for name, amount in self.amounts().items()]
+            overhead = [{"name": name, "perPod": one, "perContainer": one} for name, one in self.amounts().items()]
+            made["status"]["nodeAllocatableResourceClaimStatuses"] = [
+                {**status, "mapping": mapping, "overhead": overhead}
+            ]
+        return made
+
+    def waiting(self, counts: dict[str, int]) -> tuple[Document, list[Document]]:
+        pod, claims = super().waiting(counts)
+        spec = pod["spec"]
+        if not claims:
+            claims = self.claims(spec, counts)
+        everyone = [*spec.get("initContainers", ()), *spec["containers"]]
+        for entry in spec["resourceClaims"]:
+            for container in everyone:
+                known = container["resources"].setdefault("claims", [])
+                known[:] = [one for one in known if one["name"] != entry["name"]]
+                if self.maybe(0.5):
+                    known.append({"name": entry["name"]})
+        for container in everyone:
+            for name, amount in self.amounts().items() if self.maybe(0.3) else ():
+                container["resources"]["limits"][name] = container["resources"]["requests"][name] = amount
+        if self.maybe(0.3):
+            spec["resources"] = {
+                kind: {"cpu": self.chance.choice(["1", "4"]), "memory": self.chance.choice(["2Gi", "9Gi"])}
+                for kind in ("requests", "limits")
+                if self.maybe(0.6)
+            }
+            for kind in spec["resources"].values():
+                if self.maybe(0.3):
+                    kind["hugepages-2Mi"] = self.chance.choice(["64Mi", "128Mi"])
+        for claim in claims:
+            if "status" in claim and self.maybe(0.15):
+                other = {"resource": "pods", "name": "there0", "uid": "00000000-0000-4000-8000-999999999999"}
+                claim["status"]["reservedFor"] = [other]
+        return pod, claims
+
+    def allocated(self, node: str, device: str) -> Document:
+        made = super().allocated(node, device)
+        if self.maybe(0.3):
+            made["allocation"]["devices"]["results"][0]["consumedCapacity"] = {CAPACITY: self.chance.choice("24")}
+        if self.maybe(0.1):
+            made["allocation"]["devices"]["results"][0]["device"] = "gone"
+        if self.maybe(0.2):
+            del made["allocation"]["nodeSelector"]
+        return made
+
+
+def random_mapped_case(seed: int) -> Document:
+    """A case with devices that take of their node's own resources."""
+    return MappedMaker(seed).case()
