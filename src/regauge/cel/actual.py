@@ -8,7 +8,7 @@ from typing import Final
 
 from regauge.cel.environment import Variant
 from regauge.cel.estimate_rules import NOMINAL
-from regauge.cel.sizes import LIST_COST, REGEX_FACTOR, TEXT_FACTOR, scaled
+from regauge.cel.sizes import COMPARISONS, LIST_COST, REGEX_FACTOR, TEXT_FACTOR, scaled
 from regauge.cel.values import (
     Cidr,
     Format,
@@ -230,20 +230,8 @@ def _product(overload: str, args: Args, result: object) -> int:
     return scaled(size_of(args[0]), TEXT_FACTOR) * scaled(size_of(args[1]), TEXT_FACTOR)
 
 
-_COMPARISONS: Final = [
-    "less_string",
-    "greater_string",
-    "less_equals_string",
-    "greater_equals_string",
-    "less_bytes",
-    "greater_bytes",
-    "less_equals_bytes",
-    "greater_equals_bytes",
-    "equals",
-    "not_equals",
-]
 _STANDARD: Final[Mapping[str, Rule]] = {
-    **dict.fromkeys(_COMPARISONS, _comparison),
+    **dict.fromkeys(COMPARISONS, _comparison),
     **dict.fromkeys(("string_to_bytes", "bytes_to_string", "strings_quote", "string_format"), _traverse()),
     **dict.fromkeys(("add_string", "add_bytes"), _sum),
     **dict.fromkeys(("matches", "matches_string"), _find),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -45,37 +45,20 @@ class Variant:
 
 _REPLACED_36: Final = {"lists_range": "lists_range 1.36", "dra_includes_dyn_dyn": "includes 1.36"}
 _FIXED_36: Final = {"matches": 1, "dra_includes_dyn_dyn": 48}
+_UNTIL_35: Final = Variant(
+    stored_lists_need_gate=True,
+    stored_has_lists=False,
+    quoted_names=False,
+    affix_argument=0,
+    fixed_costs=_FIXED_36,
+    lenient_optionals=True,
+    native_optionals=True,
+    replaced=_REPLACED_36,
+)
 VARIANTS: Final[Mapping[int, Variant]] = {
-    34: Variant(
-        stored_lists_need_gate=True,
-        stored_has_lists=False,
-        quoted_names=False,
-        affix_argument=0,
-        fixed_costs=_FIXED_36,
-        lenient_optionals=True,
-        native_optionals=True,
-        replaced=_REPLACED_36,
-    ),
-    35: Variant(
-        stored_lists_need_gate=True,
-        stored_has_lists=False,
-        quoted_names=False,
-        affix_argument=0,
-        fixed_costs=_FIXED_36,
-        lenient_optionals=True,
-        native_optionals=True,
-        replaced=_REPLACED_36,
-    ),
-    36: Variant(
-        stored_lists_need_gate=True,
-        stored_has_lists=True,
-        quoted_names=False,
-        affix_argument=0,
-        fixed_costs=_FIXED_36,
-        lenient_optionals=True,
-        native_optionals=True,
-        replaced=_REPLACED_36,
-    ),
+    34: _UNTIL_35,
+    35: _UNTIL_35,
+    36: replace(_UNTIL_35, stored_has_lists=True),
     37: Variant(
         stored_lists_need_gate=False,
         stored_has_lists=True,

@@ -11,6 +11,7 @@ from typing import Final
 
 from regauge.cel import types
 from regauge.cel.sizes import (
+    COMPARISONS,
     LIST_COST,
     MAX,
     NAME_FORMAT_REGEX,
@@ -379,20 +380,8 @@ def _comparison(site: Site) -> Estimate:
     return scaled(min(site.args[0].bounds.most, site.args[1].bounds.most), TEXT_FACTOR), None
 
 
-_COMPARISONS: Final = [
-    "less_string",
-    "greater_string",
-    "less_equals_string",
-    "greater_equals_string",
-    "less_bytes",
-    "greater_bytes",
-    "less_equals_bytes",
-    "greater_equals_bytes",
-    "equals",
-    "not_equals",
-]
 _STANDARD: Final[Mapping[str, Rule]] = {
-    **dict.fromkeys(_COMPARISONS, _comparison),
+    **dict.fromkeys(COMPARISONS, _comparison),
     "string_format": _format,
     "string_to_bytes": _to_bytes,
     "bytes_to_string": _to_text,

@@ -49,43 +49,28 @@ def _bool(value: object) -> bool:
 
 def conjunction(left: Step, right: Step) -> Step:
     """`&&`: False on either side wins, also over an error on the other."""
-
-    def run(frame: Frame) -> object:
-        try:
-            value = left(frame)
-            if value is False:
-                return False
-            if value is not True:
-                raise no_such_overload()
-        except EvaluationError:
-            try:
-                if right(frame) is False:
-                    return False
-            except EvaluationError:
-                pass
-            raise
-        value = right(frame)
-        if value is True or value is False:
-            return value
-        raise no_such_overload()
-
-    return run
+    return _decided_by(False, left, right)
 
 
 def disjunction(left: Step, right: Step) -> Step:
     """`||`: True on either side wins, also over an error on the other."""
+    return _decided_by(True, left, right)
+
+
+def _decided_by(winner: bool, left: Step, right: Step) -> Step:
+    other = not winner
 
     def run(frame: Frame) -> object:
         try:
             value = left(frame)
-            if value is True:
-                return True
-            if value is not False:
+            if value is winner:
+                return winner
+            if value is not other:
                 raise no_such_overload()
         except EvaluationError:
             try:
-                if right(frame) is True:
-                    return True
+                if right(frame) is winner:
+                    return winner
             except EvaluationError:
                 pass
             raise

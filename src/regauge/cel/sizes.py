@@ -16,6 +16,19 @@ LIST_COST: Final = 10
 MAP_COST: Final = 30
 NAME_FORMAT_REGEX: Final = 128
 FORMAT_SIZE: Final = 64
+# The overloads that cost what their sides have in common.
+COMPARISONS: Final = (
+    "less_string",
+    "greater_string",
+    "less_equals_string",
+    "greater_equals_string",
+    "less_bytes",
+    "greater_bytes",
+    "less_equals_bytes",
+    "greater_equals_bytes",
+    "equals",
+    "not_equals",
+)
 
 Path = tuple[str, ...]
 

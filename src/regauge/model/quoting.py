@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_NAMED: Final = {
+NAMED_ESCAPES: Final = {
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -23,8 +23,8 @@ def go_quote(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if character in _NAMED:
-        return _NAMED[character]
+    if character in NAMED_ESCAPES:
+        return NAMED_ESCAPES[character]
     code = ord(character)
     if character.isprintable():
         return character

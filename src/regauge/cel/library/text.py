@@ -7,23 +7,12 @@ from collections.abc import Callable, Mapping
 from regauge.cel.errors import EvaluationError, no_such_overload
 from regauge.cel.library.lists import index_of, last_index_of, reverse
 from regauge.cel.values import SIZED, bounded_text
+from regauge.model.quoting import NAMED_ESCAPES
 
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-_QUOTED = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTED = str.maketrans(NAMED_ESCAPES)
 
 
 def _text(value: object) -> str:
