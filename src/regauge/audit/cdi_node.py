@@ -107,8 +107,9 @@ class CdiNode:
     @cached_property
     def generators(self) -> Mapping[str, Generator]:
         """Who wrote each valid spec, by path."""
+        kept = {one.driver: one.devices | set(one.claims) for one in self.drivers if one.driver}
         return {
-            file.path: generator_of(file.path, file.spec, self.driver_names)
+            file.path: generator_of(file.path, file.spec, self.driver_names, kept)
             for file in self.catalog.files
             if file.spec is not None
         }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -44,13 +45,14 @@ class KubeletState:
 class DriverCheckpoint:
     """A driver's claims by uid, with their state ("" where it keeps none). `driver` is "" where the path does not say.
 
-    `error` says why it cannot be used.
+    `devices` are those that it owns, where its form tells. `error` says why it cannot be used.
     """
 
     file: NodeFile
     driver: str
     claims: Mapping[str, str]
     error: str = ""
+    devices: frozenset[str] = frozenset()
 
 
 def kubelet_state(file: NodeFile) -> KubeletState:
@@ -73,13 +75,34 @@ def driver_checkpoint(file: NodeFile) -> DriverCheckpoint:
     driver = found[1] if found else ""
     if file.data is None:
         return DriverCheckpoint(file, driver, {}, file.error)
+    head, _, body = file.data.partition(b"\n")
+    ours = _head(head)
+    if ours is not None and ours.sha256 != hashlib.sha256(body.rstrip(b"\n")).hexdigest():
+        return DriverCheckpoint(file, driver, {}, "its checksum does not match its content")
     claims: dict[str, str] = {}
-    known = False
+    devices: frozenset[str] = frozenset()
+    known = ours is not None  # it leaves claims out when there are none
     for document in _documents(file.data):
+        if ours is not None and isinstance(document, dict) and isinstance(document.get("owners"), dict):
+            devices = frozenset(document["owners"])
         for table in _claim_tables(document):
             known = True
             claims |= {uid: _state(claim) for uid, claim in table.items()}
-    return DriverCheckpoint(file, driver, claims, "" if known else "its form is not known")
+    return DriverCheckpoint(file, driver, claims, "" if known else "its form is not known", devices)
+
+
+class _Head(msgspec.Struct):
+    """The first line of this project's driver's checkpoint; the second is what the checksum is of."""
+
+    format: Literal["regauge.dev/driver-checkpoint"]
+    sha256: str
+
+
+def _head(line: bytes) -> _Head | None:
+    try:
+        return msgspec.json.decode(line, type=_Head)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 class _Device(msgspec.Struct):

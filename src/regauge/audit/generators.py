@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from regauge.audit.checkpoints import UID
 from regauge.cdi import ContainerEdits, Spec
@@ -42,8 +43,11 @@ def claim_uid(file_name: str, spec: Spec) -> str:
     return found[0] if found else ""
 
 
-def generator_of(path: str, spec: Spec, drivers: Iterable[str] = ()) -> Generator:
-    """Who wrote the spec in the file at `path`. `drivers` are names of drivers that are known on the node."""
+def generator_of(
+    path: str, spec: Spec, drivers: Iterable[str] = (), kept: Mapping[str, Set[str]] = MappingProxyType({})
+) -> Generator:
+    """Who wrote the spec in the file at `path`. `drivers` are names of drivers that are known on the node, `kept` what each
+    has in its checkpoint: uids of claims, names of devices."""
     name = path.rpartition("/")[2]
     for key, value in spec.annotations.items():
         if _ANNOTATION.fullmatch(key):
@@ -59,7 +63,12 @@ def generator_of(path: str, spec: Spec, drivers: Iterable[str] = ()) -> Generato
     for driver in sorted(drivers, key=len, reverse=True):
         if driver and (driver in name or vendor == driver or vendor.endswith(f".{driver}")):
             return Generator(driver, "the driver of that name on this node")
-    if claim_uid(name, spec):
+    uid = claim_uid(name, spec)
+    wanted = {uid} if uid else {device.name for device in spec.devices}
+    keeping = [driver for driver, have in kept.items() if wanted <= have]
+    if len(keeping) == 1:
+        return Generator(keeping[0], f"its checkpoint has {'this claim' if uid else 'these devices'}")
+    if uid:
         return Generator(vendor.removeprefix("k8s."), "written for a claim, so by the driver of that vendor")
     return Generator(UNKNOWN, "neither its annotations, its name nor its hooks tell")
 
