@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from regauge.base import Files, InputError, Where
 from regauge.cdi.catalog import Catalog, SpecFile, catalog, spec_file
+from regauge.cdi.comparing import Change, changes
 from regauge.cdi.findings import Finding
 from regauge.cdi.injection import HostDevice, NoHostDevice
 from regauge.cdi.model import Spec
@@ -49,6 +50,7 @@ class SpecDirectories:
     def __init__(self, files: Files, paths: Sequence[str] = DEFAULT_DIRECTORIES, stamp: Stamp | None = None) -> None:
         self.paths = tuple(path.rstrip("/") or "/" for path in paths)
         self.parsed = 0  # files parsed so far, for those who watch the cost
+        self._read = Catalog((), {}, ())
         self._files = files
         self._stamp: Stamp = stamp or (lambda _: None)
         self._kept: dict[str, _Kept] = {}
@@ -74,7 +76,16 @@ class SpecDirectories:
             kept |= {f"{path}/{name}": one for name, one in found.items() if one is not None}
             directories.append([one.file for one in found.values() if one is not None])
         self._kept = kept
-        return catalog(directories)
+        self._read = catalog(directories)
+        return self._read
+
+    def changes(self) -> tuple[Change, ...]:
+        """Read again, and say what is different since the last reading; before the first one there is nothing.
+
+        Costs a look at each file's metadata when nothing changed, so it may be called several times a second.
+        """
+        before = self._read
+        return changes(before, self.read())
 
     def _file(self, path: str) -> _Kept | None:
         """The file as read now, or as kept when it did not change. None when it is a directory or went away meanwhile."""

@@ -57,6 +57,24 @@ def test_unchanged_files_are_not_parsed_again(place: tuple[SpecDirectories, str]
     assert directories.parsed == 4
 
 
+def test_what_changed_since_the_last_reading_is_told_once(place: tuple[SpecDirectories, str]) -> None:
+    directories, highest = place
+    directories.write(spec(), "a.json")
+    told = [(one.how, one.name) for one in directories.changes()]
+    assert told == [("added", "acme.com/gpu=gpu0")]
+    assert directories.changes() == ()
+    directories.write(spec("2"), "a.json")
+    directories.write(spec(name="gpu1"), "b.json")
+    (new, other) = directories.changes()
+    assert (new.how, new.details) == ("changed", ("env A: 1 became 2",))
+    assert (other.how, other.name, other.file) == ("added", "acme.com/gpu=gpu1", f"{highest}/b.json")
+    directories.write(spec("3"), "c.json")
+    assert [(one.how, one.name) for one in directories.changes()] == [("removed", "acme.com/gpu=gpu0")]
+    directories.remove("c.json")
+    directories.read()
+    assert directories.changes() == (), "a reading counts as the last one"
+
+
 def test_a_change_in_the_same_tick_is_seen(tmp_path: Path) -> None:
     fresh = SpecDirectories(RealFiles(), [str(tmp_path)], StatStamp(lambda: os.stat(tmp_path / "a.json").st_mtime))
     fresh.write(spec("1"), "a.json")

@@ -36,19 +36,14 @@ def command(
     import sys
     import time
 
-    from regauge.cdi import changes
-
     watched = _watched(root, directories)
-    known = watched.read()
-    say(f"watching {', '.join(watched.paths)}: {len(known.devices)} devices")
+    say(f"watching {', '.join(watched.paths)}: {len(watched.read().devices)} devices")
     end_s = None if for_s is None else time.monotonic() + for_s
     while end_s is None or time.monotonic() < end_s:
         time.sleep(every_s if end_s is None else max(0.0, min(every_s, end_s - time.monotonic())))
-        now = watched.read()
-        for one in changes(known, now):
+        for one in watched.changes():
             _print(one, output)
         sys.stdout.flush()
-        known = now
 
 
 def _watched(root: str, directories: list[str] | None) -> SpecDirectories:
