@@ -34,6 +34,10 @@ from regauge.scheduler.gangs import WAITS, GroupOutcome, schedule_group
 from regauge.scheduler.holding import HeldDevice, Holding, given, node_requirements
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.placing import check_node, held, schedule, unseen_parts
+from regauge.scheduler.queue_causes import QueueDifference
+from regauge.scheduler.queue_checking import ClassUse, QueueCheck, QueueRow, QuotaKey, Waiting, check_queues
+from regauge.scheduler.queue_objects import kueue_documents
+from regauge.scheduler.queue_shapes import Shape, kueue_shapes, kueue_version
 from regauge.scheduler.resources import pod_requests
 from regauge.scheduler.results import (
     ClaimAllocation,
@@ -74,6 +78,7 @@ __all__ = [
     "ClaimAllocation",
     "ClaimAnswer",
     "ClassResolver",
+    "ClassUse",
     "CountedUse",
     "Delete",
     "Drain",
@@ -96,21 +101,28 @@ __all__ = [
     "PodInfo",
     "PoolUse",
     "Preemption",
+    "QueueCheck",
+    "QueueDifference",
+    "QueueRow",
+    "QuotaKey",
     "Refusal",
     "Replicas",
     "Scheduled",
     "SchedulerError",
     "SeveralAnswer",
+    "Shape",
     "Situation",
     "State",
     "TaintDevice",
     "Topology",
     "Unschedulable",
+    "Waiting",
     "WhatIf",
     "as_stored",
     "binding_conditions_on",
     "changed",
     "check_node",
+    "check_queues",
     "claim_named",
     "device_hints",
     "example_nodes",
@@ -127,6 +139,9 @@ __all__ = [
     "is_ready",
     "is_terminal",
     "is_timed_out",
+    "kueue_documents",
+    "kueue_shapes",
+    "kueue_version",
     "matches_required_affinity",
     "near",
     "node_requirements",
