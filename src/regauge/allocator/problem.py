@@ -294,6 +294,13 @@ def _requested(capacity: CapacityRequirements | None, claim: str, request: str) 
     }
 
 
+def over_total(claim: str, total: int) -> str:
+    """As `over_limit`, for those that count the whole claim first."""
+    if total <= MAX_RESULTS_PER_CLAIM:
+        return ""
+    return f"claim {claim}: number of requested devices {total} exceeds the claim limit of {MAX_RESULTS_PER_CLAIM}"
+
+
 def over_limit(claim: str, request: str, adding: int, have: int) -> str:
     """The error for a claim that needs more devices than a claim may hold; "" if it does not."""
     if adding <= MAX_RESULTS_PER_CLAIM - have:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from regauge.allocator.capacity import wrap64
 from regauge.allocator.guide import Guide, Key
 from regauge.allocator.pools import COMPLETE, INCOMPLETE
-from regauge.allocator.problem import ALL, Problem, RequestPlan, Slot, over_limit
+from regauge.allocator.problem import ALL, Problem, RequestPlan, Slot, over_limit, over_total
 from regauge.allocator.state import Aborted, Attempt
 from regauge.allocator.table import Table
 from regauge.model.resource import MAX_RESULTS_PER_CLAIM
@@ -74,6 +75,7 @@ _Frame = Picking | _Alternatives | _ClaimDone
 def admit(table: Table) -> dict[int, list[int]]:
     """What upstream checks before it searches; the devices of every slot that wants all. Raises `Aborted`."""
     everything: dict[int, list[int]] = {}
+    whole = table.settings.quirk("counts-before-search")
     for claim in table.problem.claims:
         total = 0
         for request in claim.requests:
@@ -87,10 +89,13 @@ def admit(table: Table) -> dict[int, list[int]]:
                     everything[slot.index] = _all_devices(table, slot, _judged_as(table, request, slot))
                 size = len(everything[slot.index]) if slot.mode == ALL else slot.count
                 least = size if least is None else min(least, size)
-            text = over_limit(claim.label, request.name, least or 0, total)
+            text = "" if whole else over_limit(claim.label, request.name, least or 0, total)
             if text:
                 raise Aborted(text)
             total += least or 0
+        total = wrap64(total)
+        if whole and (text := over_total(claim.label, total)):
+            raise Aborted(text)
         if total < 0:
             raise Aborted("PANIC: runtime error: makeslice: cap out of range")
         if claim.fault:

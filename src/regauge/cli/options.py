@@ -39,14 +39,13 @@ def rules_of(estate: Estate, kube_version: str | None, feature_gates: str | None
     """The rules to go by: what the user says, else what the input says of itself, else the default version."""
     from regauge.features import DEFAULT_MINOR, KNOWN_MINORS, minor_of, parse_feature_gates, rules
 
-    told = kube_version or estate.git_version
-    minor = minor_of(told) if told else DEFAULT_MINOR
-    if told and not kube_version and minor not in KNOWN_MINORS:
+    told = kube_version or estate.git_version or DEFAULT_MINOR
+    if not kube_version and minor_of(told) not in KNOWN_MINORS:
         say(f"note: the input is from Kubernetes {told}, which is not known here; going by {DEFAULT_MINOR}")
-        minor = DEFAULT_MINOR
+        told = DEFAULT_MINOR
     gates = dict(estate.gates) if not kube_version else {}
     gates.update(parse_feature_gates(feature_gates) if feature_gates else {})
-    return rules(minor, gates)
+    return rules(told, gates)
 
 
 def tell_skipped(estate: Estate) -> None:

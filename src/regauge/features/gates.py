@@ -10,6 +10,7 @@ from regauge.base import InputError, Where
 from regauge.features.tables import Gate, GateSpec, gate_table, holds, number, versions
 
 MINOR = re.compile(r"^v?(\d+)\.(\d+)\+?(?:[.\-+].*)?$")
+PATCH = re.compile(r"^v?\d+\.\d+\.(\d+)(?:[.\-+].*)?$")
 SERIES = re.compile(r"^kubernetes_feature_enabled\{([^}]*)\}\s+(\S+)")
 LABEL_NAME = re.compile(r'(?:^|,)\s*name="([^"]*)"')
 TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -17,6 +18,15 @@ FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 FLAG = Where(field="feature gates")
 # Gates that stand for all others of a stage.
 WHOLE_STAGES = {"AllAlpha": "alpha", "AllBeta": "beta"}
+
+
+def patch_of(version: str) -> str:
+    """A version without what vendors add, to the patch if it has one: v1.34.2-eks-1a2b -> "1.34.2", 1.36 -> "1.36".
+
+    Raises `InputError` as `minor_of` does.
+    """
+    found = PATCH.match(version.strip())
+    return minor_of(version) + (f".{int(found[1])}" if found else "")
 
 
 def minor_of(version: str) -> str:

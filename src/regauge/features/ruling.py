@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from regauge.features.gates import minor_of, resolve
+from regauge.features.gates import minor_of, patch_of, resolve
 from regauge.features.tables import holds, number, quirk_table, versions
 from regauge.model import AllocatorVariant, Rules
 
@@ -13,11 +13,12 @@ KNOWN_MINORS = versions().minors
 
 
 def rules(minor: str = DEFAULT_MINOR, gates: Mapping[str, bool] | None = None) -> Rules:
-    """The rules of a Kubernetes minor ("1.36", "v1.36.3") with `gates` set and all others at their defaults.
+    """The rules of a Kubernetes version with `gates` set and all others at their defaults.
 
+    A minor alone ("1.36") is its newest patch; a patch ("v1.36.3") has the mistakes that later ones of its minor mended.
     Raises `InputError` for an unknown minor and for gates that Kubernetes itself would refuse (see `gates.resolve`).
     """
-    minor = minor_of(minor)
+    version, minor = patch_of(minor), minor_of(minor)
     values = resolve(minor, gates or {})
     return Rules(
         minor=minor,
@@ -33,7 +34,7 @@ def rules(minor: str = DEFAULT_MINOR, gates: Mapping[str, bool] | None = None) -
             if holds(minor, row.since, None) and all(values[gate] for gate in row.gates)
         ),
         allocator_variants=_variants(minor),
-        quirks=frozenset(quirk.id for quirk in quirk_table() if holds(minor, quirk.since, quirk.fixed_in)),
+        quirks=frozenset(quirk.id for quirk in quirk_table() if holds(version, quirk.since, quirk.fixed_in)),
     )
 
 

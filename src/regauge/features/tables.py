@@ -10,6 +10,8 @@ import msgspec
 
 T = TypeVar("T")
 
+_PARTS_OF_MINOR = 2
+
 
 class GateSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a gate is from one minor on. `stage`: alpha, beta, stable, deprecated."""
@@ -125,15 +127,20 @@ class Versions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: dict[str, str]
 
 
-def number(minor: str) -> tuple[int, int]:
-    """A minor such as "1.36" as numbers, for comparing."""
-    major, _, rest = minor.partition(".")
-    return int(major), int(rest)
+def number(version: str) -> tuple[int, ...]:
+    """A minor such as "1.36", or a patch of it such as "1.36.4", as numbers, for comparing."""
+    return tuple(int(part) for part in version.split("."))
 
 
-def holds(minor: str, since: str, gone: str | None) -> bool:
-    """Whether `minor` lies in the span from `since` up to, not including, `gone`."""
-    return number(since) <= number(minor) and (gone is None or number(minor) < number(gone))
+def holds(version: str, since: str, gone: str | None) -> bool:
+    """Whether `version` lies in the span from `since` up to, not including, `gone`.
+
+    A minor alone is its newest patch: what one of its patches mended is gone in it.
+    """
+    asked = number(version)
+    if len(asked) == _PARTS_OF_MINOR and gone is not None and number(gone)[:_PARTS_OF_MINOR] == asked:
+        return False
+    return number(since) <= asked and (gone is None or asked < number(gone))
 
 
 def _read(name: str, kind: type[T]) -> T:

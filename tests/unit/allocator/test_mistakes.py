@@ -10,7 +10,7 @@ import pytest
 from tests.unit.allocator.objects import DRIVER, allocated, claim, device, device_class, node, request, slice_of
 from tests.unit.allocator.vectors import lines, selectors
 
-from regauge.allocator import Allocator, Explanation
+from regauge.allocator import Abort, Allocator, Explanation
 from regauge.allocator.conformance import _settings, _usage
 from regauge.allocator.mistakes import mistakes
 from regauge.features import quirk_table, rules
@@ -185,3 +185,24 @@ def test_an_answer_without_mistakes_names_none() -> None:
     asked_for = request(expression=f'device.attributes["{DRIVER}"].model == "h100"')
     found = explained("1.36", claim("c", asked_for), offered=[device("held", model="h100"), device("a", model="a100")])
     assert found.outcome == "does not fit" and found.missed == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "counts", "says"),
+    [
+        ("1.36.3", (33,), "claim ns/c: number of requested devices 33 exceeds the claim limit of 32"),
+        ("1.36.4", (20, 20), "claim ns/c: number of requested devices 40 exceeds the claim limit of 32"),
+        ("1.36.4", (2**62, 2**62), "PANIC: runtime error: makeslice: cap out of range"),
+        ("1.36.5", (20, 20), "request r1: adding 20 devices exceeds the claim limit of 32, with 20 already accounted"),
+        ("1.36", (2**62, 2**62), f"request r0: adding {2**62} devices exceeds the claim limit of 32, with 0 already"),
+    ],
+)
+def test_a_patch_counts_a_claim_in_its_way(version: str, counts: tuple[int, ...], says: str) -> None:
+    requests = [
+        {"name": f"r{place}", "exactly": {"deviceClassName": "class", "allocationMode": "ExactCount", "count": count}}
+        for place, count in enumerate(counts)
+    ]
+    asking = {"metadata": {"name": "c", "namespace": "ns", "uid": "u"}, "spec": {"devices": {"requests": requests}}}
+    whole, node, claims = asked({"classes": [{"metadata": {"name": "class"}}], "claims": [asking]}, version)
+    found = whole.allocate(node, claims)
+    assert isinstance(found, Abort) and says in found.text

@@ -229,14 +229,25 @@ def test_quirks_hold_in_their_span() -> None:
     assert rules("1.31").quirks == frozenset()
 
 
+def test_a_patch_has_the_mistakes_that_later_ones_of_its_minor_mended() -> None:
+    mended = {"allocator-counts-before-search", "allocator-counters-by-pool-name"}
+    assert rules("1.36").quirks == rules("1.36.6").quirks == rules("v1.36.10-gke.12").quirks
+    assert rules("v1.36.3").quirks == rules("1.36.3+k3s1").quirks == rules("1.36").quirks | mended
+    assert rules("1.36.4").quirks == rules("1.36").quirks | {"allocator-counts-before-search"}
+    assert rules("1.37.0").quirks == rules("1.37").quirks and rules("1.35.1").quirks == rules("1.35").quirks
+    assert rules("v1.36.3").minor == "1.36"
+
+
 def test_quirks_of_the_allocator_show_in_the_vectors() -> None:
     """Each names a case that the versions answer differently, or the same on both sides of no fix."""
     for quirk in quirk_table():
         if not quirk.shown_by.startswith("vectors/allocator "):
             continue
         group, _, names = quirk.shown_by.removeprefix("vectors/allocator ").partition(": ")
-        old_version = {"1.35": "0.34.13", "1.36": "0.35.10", "1.37": "0.36.6"}[quirk.fixed_in or ""]
-        new_version = {"1.35": "_0.35.10", "1.36": "_0.36.6", "1.37": ""}[quirk.fixed_in or ""]
+        old_version = {"1.35": "0.34.13", "1.36": "0.35.10", "1.36.4": "0.35.10", "1.37": "0.36.6"}[
+            quirk.fixed_in or ""
+        ]
+        new_version = {"1.35": "_0.35.10", "1.36": "_0.36.6", "1.36.4": "_0.36.6", "1.37": ""}[quirk.fixed_in or ""]
         old = _answers(group, f"_{old_version}")
         new = _answers(group, new_version)
         for name in names.split(", "):

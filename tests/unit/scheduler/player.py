@@ -71,7 +71,7 @@ NEEDED_GATES = {
     k.RESOURCE_POOL_STATUS_REQUEST: "DRAResourcePoolStatus",
 }
 STORY_KINDS = {"Pod", "ResourceClaim", "ResourceClaimTemplate"}
-RULES = rules("1.36", GATES)
+RULES = rules("1.36.3", GATES)
 
 
 def all_gates(minor: str) -> dict[str, bool]:
