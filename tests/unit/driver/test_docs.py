@@ -107,7 +107,9 @@ def test_the_examples_of_kinds_are_descriptions() -> None:
 
 
 def test_the_example_uses_every_field() -> None:
-    mine = [path for path in documented_fields() if not re.match(r"(discover|rules|networkPool)\b|devices\[\]\.bind", path)]
+    mine = [
+        path for path in documented_fields() if not re.match(r"(discover|rules|networkPool)\b|devices\[\]\.bind", path)
+    ]
     named = {path.rpartition(".")[2].removesuffix("[]") for path in mine}
     assert [name for name in sorted(named) if not re.search(rf"\b{name}:", example())] == []
 

@@ -114,9 +114,15 @@ class NvidiaKind(FoundKind):
     async def health(self, devices: Sequence[Device]) -> Mapping[str, Condition]:
         if self._source is not None:
             self._reading = await asyncio.to_thread(self._source.read)
-        faults = {uuid: gpu.faults for gpu in self._reading.gpus for uuid in (gpu.uuid, *(one.uuid for one in gpu.mig))}
+        faults = {gpu.uuid: gpu.faults for gpu in self._reading.gpus}
+        faults |= {part.uuid: (*gpu.faults, *self._lacks(part)) for gpu in self._reading.gpus for part in gpu.mig}
         catalog = self._specs.read() if self._settings.cdi else None
         return {device.name: self._how(device, faults, catalog) for device in devices}
+
+    def _lacks(self, part: Mig) -> Iterator[str]:
+        """What keeps a container from using a MIG device, though it works."""
+        if not self._settings.cdi and min(part.gi_minor, part.ci_minor) < 0:
+            yield "its capability nodes are not known: /proc/driver/nvidia/capabilities has no minor numbers for it"
 
     def _how(self, device: Device, faults: Mapping[str, tuple[str, ...]], catalog: Catalog | None) -> Condition:
         found = faults.get(device.identity.uuid)

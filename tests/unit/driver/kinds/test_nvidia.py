@@ -92,6 +92,21 @@ def test_faults_make_a_gpu_and_its_parts_unhealthy_and_pass() -> None:
     assert list(kind.discover()) == ["gpu-0"]
 
 
+@pytest.mark.row(265)
+def test_a_mig_device_whose_capabilities_are_not_known_is_not_given_out() -> None:
+    """Without their nodes a container sees the GPU and cannot use its part; the specs of nvidia-ctk name them themselves."""
+    kind = Kind("nvidia")
+    reading = msgspec.json.decode(kind.files.read(RECORDING), type=Reading)
+    small, big = reading.gpus[1].mig
+    change(kind, 1, mig=(msgspec.structs.replace(small, gi_minor=-1), big))
+    kind.node(
+        *("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"),
+        *(f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in (67, 21, 22)),
+    )
+    why = "its capability nodes are not known: /proc/driver/nvidia/capabilities has no minor numbers for it"
+    assert kind.health() == {"gpu-1-mig-1g-10gb-7-0": why}
+
+
 def test_gpus_by_the_specs_of_nvidias_own_tool() -> None:
     kind = Kind("nvidia", text("nvidia").replace("two-h100.json}", "two-h100.json, cdi: nvidia.com/gpu}"))
     found = kind.discover()["gpu-0"]
