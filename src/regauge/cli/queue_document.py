@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from regauge.collect import Estate
     from regauge.model import Quantity
-    from regauge.scheduler import QueueCheck, QueueDifference, QueueRow, Waiting
+    from regauge.scheduler import QueueCheck, QueueDifference, QueueRow, WaitingWorkload
 
 SCHEMA = "regauge.queue-check/v1"
 
@@ -80,7 +80,7 @@ def _difference(one: QueueDifference) -> dict[str, Any]:
     }
 
 
-def _waiting(one: Waiting) -> dict[str, Any]:
+def _waiting(one: WaitingWorkload) -> dict[str, Any]:
     return {
         "workload": one.workload,
         "queue": one.queue,

@@ -35,9 +35,9 @@ from regauge.scheduler.holding import HeldDevice, Holding, given, node_requireme
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.placing import check_node, held, schedule, unseen_parts
 from regauge.scheduler.queue_causes import QueueDifference
-from regauge.scheduler.queue_checking import ClassUse, QueueCheck, QueueRow, QuotaKey, Waiting, check_queues
+from regauge.scheduler.queue_checking import ClassUse, QueueCheck, QueueRow, QuotaKey, WaitingWorkload, check_queues
 from regauge.scheduler.queue_objects import kueue_documents
-from regauge.scheduler.queue_shapes import Shape, kueue_shapes, kueue_version
+from regauge.scheduler.queue_shapes import KueueShape, kueue_shapes, kueue_version
 from regauge.scheduler.resources import pod_requests
 from regauge.scheduler.results import (
     ClaimAllocation,
@@ -88,6 +88,7 @@ __all__ = [
     "Held",
     "HeldDevice",
     "Holding",
+    "KueueShape",
     "NodeInfo",
     "NodeVerdict",
     "NumaHint",
@@ -110,13 +111,12 @@ __all__ = [
     "Scheduled",
     "SchedulerError",
     "SeveralAnswer",
-    "Shape",
     "Situation",
     "State",
     "TaintDevice",
     "Topology",
     "Unschedulable",
-    "Waiting",
+    "WaitingWorkload",
     "WhatIf",
     "as_stored",
     "binding_conditions_on",

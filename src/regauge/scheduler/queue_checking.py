@@ -52,7 +52,7 @@ class ClassUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingWorkload:
     """A workload without quota: what Kueue said last, and what is foretold for it now.
 
     `shape` is "" where nothing stands against it.
@@ -86,7 +86,7 @@ class QueueCheck:
     rows: tuple[QueueRow, ...]
     differences: tuple[QueueDifference, ...]
     classes: tuple[ClassUse, ...]
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[WaitingWorkload, ...]
     quota_keys: tuple[QuotaKey, ...]
     configured: bool
 
@@ -200,14 +200,14 @@ def _class_use(charging: Charging, pods: Iterable[PodHolds]) -> Iterable[ClassUs
 
 def _waiting(
     workloads: Iterable[Workload], queue_of: dict[tuple[str, str], str], quotas: Quotas, charging: Charging
-) -> Iterable[Waiting]:
+) -> Iterable[WaitingWorkload]:
     for one in workloads:
         if one.charged is not None or one.is_true("Finished") or one.spec.active is False:
             continue
         queue = queue_of.get((one.metadata.namespace, one.spec.queue_name), "")
         charge, verdict = foretell(one, queue, quotas, charging)
         shape, text, means = (verdict.shape, verdict.text, verdict.means) if verdict else ("", "may be admitted", "")
-        yield Waiting(one.title, queue, charge, shape, text, one.message, means)
+        yield WaitingWorkload(one.title, queue, charge, shape, text, one.message, means)
 
 
 def foretell(one: Workload, queue: str, quotas: Quotas, charging: Charging) -> tuple[Charges, Refused | None]:
@@ -253,4 +253,4 @@ def classes_of_key(key: str, charging: Charging) -> tuple[str, ...]:
     return tuple(one.metadata.name for one in charging.published.offering(resource))
 
 
-__all__ = ["ClassUse", "QueueCheck", "QueueRow", "QuotaKey", "Waiting", "check_queues"]
+__all__ = ["ClassUse", "QueueCheck", "QueueRow", "QuotaKey", "WaitingWorkload", "check_queues"]

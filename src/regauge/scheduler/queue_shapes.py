@@ -9,7 +9,7 @@ from importlib.resources import files
 import msgspec
 
 
-class Shape(msgspec.Struct, frozen=True):
+class KueueShape(msgspec.Struct, frozen=True):
     """One shape that is refused. `retried`: Kueue looks again by itself. `means`: what to do, for people.
 
     `source`: "recorded" from a real Kueue, or "read" in its source alone.
@@ -24,7 +24,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 class _Table(msgspec.Struct):
     version: str
-    shapes: tuple[Shape, ...]
+    shapes: tuple[KueueShape, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ def _table() -> _Table:
 
 
 @cache
-def _by_name() -> dict[str, Shape]:
+def _by_name() -> dict[str, KueueShape]:
     return {one.shape: one for one in _table().shapes}
 
 
-def kueue_shapes() -> tuple[Shape, ...]:
+def kueue_shapes() -> tuple[KueueShape, ...]:
     """All shapes that are refused."""
     return _table().shapes
 
