@@ -17,11 +17,11 @@ from regauge.audit.cdi_rules import (
     leftover_files,
     listed_devices,
 )
-from regauge.audit.checklist import Item, checklist
 from regauge.audit.findings import Evidence, Finding, Layer, Severity, Unknown, as_document, in_order, is_at_least
 from regauge.audit.generators import Generator, generator_of
 from regauge.audit.ground import AuditInput, Ground
 from regauge.audit.proofs import Answer, Proofs, read_proofs
+from regauge.audit.questions import Item, checklist
 from regauge.audit.registry import Profile, Rule, audit_rules, page_of
 from regauge.audit.rendering import AuditReport, as_annotations, as_junit, as_markdown, as_sarif, audit_document
 from regauge.audit.waivers import Settled, Waived, Waiver, read_waivers, settle

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from regauge.audit.auditing import EstateAudit
-from regauge.audit.checklist import Item, as_item, counts
 from regauge.audit.findings import Finding, Severity, as_document
 from regauge.audit.proofs import Answer
+from regauge.audit.questions import Item, as_item, counts
 from regauge.audit.registry import audit_rules, page_of
 from regauge.audit.waivers import Settled
 
