@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regauge.model import Snapshot
 
 SAMPLE = "sample"
+MAX_BYTES = 64 << 20
 
 
 Input = Annotated[
@@ -116,9 +117,12 @@ def read_plan_file(path: str) -> Plan:
     from regauge.model import read_documents
 
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        with sys.stdin.buffer if path == "-" else Path(path).open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=Where(path), fix="name a plan") from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"more than {MAX_BYTES >> 20} MiB", where=Where(path), fix="make a plan of fewer pools")
     return read_plan(read_documents(data, path))
 
 

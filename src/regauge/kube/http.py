@@ -8,6 +8,7 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -205,8 +206,15 @@ class HttpClient:
 
 def _path(kind: Kind, namespace: str, name: str = "", subresource: str = "") -> str:
     start = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-    within = f"/namespaces/{namespace}" if kind.namespaced and namespace else ""
-    return "/".join(part for part in (f"{start}{within}/{kind.plural}", name, subresource) if part)
+    within = f"/namespaces/{_segment(namespace)}" if kind.namespaced and namespace else ""
+    return "/".join(part for part in (f"{start}{within}/{kind.plural}", _segment(name), subresource) if part)
+
+
+def _segment(name: str) -> str:
+    """A name as one part of a path, whatever is in it. Raises `InputError` for one that would lead elsewhere."""
+    if name in (".", ".."):
+        raise InputError(f"{name!r} is no name of an object", fix="give a name as Kubernetes has it")
+    return quote(name, safe=":")
 
 
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:

@@ -27,7 +27,9 @@ STACK_LABEL = "regauge.dev/stack"
 NOBODY = "none"
 """The value of the label while a node goes from one stack to the other."""
 MAX_STEPS = 10_000
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_NAME = re.compile(rf"(?=.{{1,63}}\Z){_LABEL}(\.{_LABEL})*")
+_OBJECT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:_-]{0,251}[A-Za-z0-9])?")
 _DIGEST_LENGTH = 16
 CONTROLLER_ANNOTATIONS = (
     "deployment.kubernetes.io/",
@@ -347,6 +349,9 @@ def _wrong(plan: Plan) -> Iterator[tuple[str, str]]:
         at = f"spec.steps[{number}]"
         if not _NAME.fullmatch(step.id):
             yield f"{at}.id", f"{step.id!r} is no id: small letters, digits, dots and dashes, at most 63"
+        said = (step.title, step.rollback, *(act.question for act in step.actions if isinstance(act, Approve)))
+        if not all(text.isprintable() for text in said):
+            yield f"{at}.title", "what people are asked or told is one line of printable text"
         if step.id in seen:
             yield f"{at}.id", f"{step.id} stands twice"
         seen.add(step.id)
@@ -388,8 +393,24 @@ def _wrong_action(action: Action) -> Iterator[tuple[str, str]]:
     elif isinstance(action, Move):
         objects = (*action.objects, action.workload)
     for object_ in objects:
-        name = (object_.get("metadata") or {}).get("name") if isinstance(object_.get("metadata"), dict) else None
-        if not (object_.get("apiVersion") and object_.get("kind") and name):
-            yield "", "an object needs apiVersion, kind and metadata.name"
+        metadata = object_.get("metadata")
+        named = metadata if isinstance(metadata, dict) else {}
+        if not _is_named(object_.get("apiVersion"), object_.get("kind"), named.get("name"), named.get("namespace", "")):
+            yield "", "an object needs apiVersion, kind and metadata.name, as Kubernetes has them"
+    if isinstance(action, Amend) and not _is_named(
+        action.object.api_version, action.object.kind, action.object.name, action.object.namespace
+    ):
+        yield ".object", "no object of Kubernetes is called so"
+    if isinstance(action, Switch) and not (_OBJECT_NAME.fullmatch(action.node) and ".." not in action.node):
+        yield ".node", f"{action.node!r} is no name of a node"
     if isinstance(action, Amend) and not action.patch:
         yield ".patch", "a patch that changes nothing"
+
+
+def _is_named(api_version: object, kind: object, name: object, namespace: object) -> bool:
+    """Whether these can be what an object is called: nothing in them leads a request to another object."""
+    parts = (str(api_version), kind, name, namespace or "x")
+    return isinstance(api_version, str) and all(
+        isinstance(part, str) and _OBJECT_NAME.fullmatch(part) and ".." not in part
+        for part in (*parts[0].split("/", 1), *parts[1:])
+    )

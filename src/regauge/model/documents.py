@@ -71,7 +71,10 @@ class Document:
     def object(self) -> Object:
         """The JSON document. Decoded at the first look when it came from JSON."""
         if self._object is None:
-            self._object = cast(Object, _ANY.decode(cast(bytes, self._raw)))
+            try:
+                self._object = cast(Object, _ANY.decode(cast(bytes, self._raw)))
+            except RecursionError:
+                raise InputError("nested too deep", where=self.where, fix="no object of a cluster is") from None
         return self._object
 
     @property
@@ -105,6 +108,8 @@ def read_documents(data: bytes, file: str) -> Iterator[Document]:
         try:
             yield from _read_json(data, file)
             return
+        except RecursionError:
+            raise InputError("nested too deep", where=Where(file), fix="no object of a cluster is") from None
         except msgspec.DecodeError as error:
             if head == b"[" or b"\n---" in data[:1_000_000]:
                 pass  # YAML in flow style, or several documents: the YAML reader decides
