@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tests.support import shared
 from tests.unit.driver.fakes import DRIVER, FOUR, KUBELET, Node, description, device, run
+from typer.testing import CliRunner
 
+from regauge.cli.app import app
 from regauge.driver.checkpoint import ClaimState, HeldDevice, PreparedClaim, Record, encode
 from regauge.model.kinds import RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.pluginapi import ClaimRef
@@ -152,6 +155,52 @@ def test_a_device_that_falls_sick_in_use_is_said_tainted_and_not_given_again() -
         assert "taints" not in well
 
     run(scenario)
+
+
+@pytest.mark.row(11)
+@pytest.mark.row(267, how="unit")
+def test_an_unhealthy_device_in_use_blocks_a_healthy_one_by_the_plugin_and_not_by_claims(tmp_path: Path) -> None:
+    """A plugin can only say that it has one less; a slice says which one, so the pod that waits gets the other."""
+    (host, holder, waiting) = yaml.safe_load_all(
+        (shared("cases/23-unhealthy-device-held-by-running-pod") / "cluster.yaml").read_text()
+    )
+    (bad,) = holder["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"]
+    assert waiting["status"]["phase"] == "Pending"
+    ids = (bad["resourceID"].lower(), "gpu-good")
+
+    def described(node: Node, stack: str) -> None:
+        node.files.make_directory("/run")
+        node.files.write(f"/run/{ids[0]}", b"fell off the bus")
+        node.describe(description(device(ids[0], stack, f"  healthFile: /run/{ids[0]}\n"), device(ids[1], stack)))
+
+    async def by_limits(node: Node) -> None:
+        described(node, "device-plugin")
+        await node.start()
+        await node.clock.advance(2)
+        told = {one.id: one.health for one in node.kubelet.lists[-1]}
+        assert told == dict(zip(ids, ("Unhealthy", "Healthy"), strict=True))
+        healthy = sum(one == "Healthy" for one in told.values())
+        counts = [host["status"][part]["accel.example.net/gpu"] for part in ("capacity", "allocatable")]
+        assert counts == [str(len(told)), str(healthy)]
+
+    async def by_claims(node: Node) -> None:
+        assert node.kube is not None
+        described(node, "dra")
+        await node.start()
+        class_ = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+        request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+        claim = {"kind": "ResourceClaim", "metadata": {"name": "waiting", "namespace": "team-a"}}
+        claim["spec"] = {"devices": {"requests": [request]}}
+        slices = [{**one, "kind": "ResourceSlice"} for one in node.kube.slices()]
+        objects = [{"apiVersion": "resource.k8s.io/v1", **one} for one in (*slices, class_, claim)]
+        (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([host, *objects]))
+
+    run(by_limits)
+    run(by_claims)
+    arguments = ["explain", "claim", "team-a/waiting", "--from", str(tmp_path), "-o", "json"]
+    answer = json.loads(CliRunner().invoke(app, arguments).stdout)
+    (place,) = answer["nodes"]
+    assert [one["chosen"] for one in place["requests"]] == [[f"{DRIVER}/n1/{ids[1]}"]]
 
 
 @pytest.mark.row(268, how="unit")
