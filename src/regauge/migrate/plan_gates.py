@@ -33,7 +33,7 @@ from regauge.migrate.plans import (
     cleaned,
     digest_of,
 )
-from regauge.migrate.workloads import Workload, find_workloads
+from regauge.migrate.workloads import AskStack, Workload, find_workloads
 from regauge.model import NodeReport, Snapshot
 from regauge.model.core import Pod
 from regauge.model.kinds import DAEMON_SET, NODE, RESOURCE_QUOTA
@@ -287,7 +287,9 @@ def _claimed(pod: Pod, sight: Sight) -> set[tuple[str, str, str]]:
 
 def _running(gate: Running, now: Sight) -> Found:
     workload = find_workload(gate.workload, now)
-    pods, devices = len(ready_pods(workload)), devices_of(gate.workload, now)
+    claims = workload is not None and any(ask.stack is AskStack.CLAIM for ask in workload.asks)
+    pods = sum(bool(pod.spec.resource_claims) == claims for pod in ready_pods(workload))  # those of the old form do not count
+    devices = devices_of(gate.workload, now)
     holds = pods == gate.pods and devices == gate.devices
     seen = f"{pods} of {gate.pods} pods are ready, with {devices} of {gate.devices} devices"
     waits = [

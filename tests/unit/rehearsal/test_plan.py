@@ -115,6 +115,29 @@ def test_a_node_that_lacks_a_device_fails_and_only_its_step_is_undone() -> None:
     staged(body, missing={"g0": 1})
 
 
+def test_pods_of_the_old_form_do_not_count_for_the_new_one() -> None:
+    """A rolling update keeps the old pods while the new ones wait: the workload runs, and has not moved."""
+
+    def change(plan: Plan) -> Plan:
+        document = msgspec.to_builtins(plan)
+        for step in document["spec"]["steps"]:
+            for action in step.get("actions", ()):
+                for template in action.get("objects", ()) if action["do"] in ("move", "ensure") else ():
+                    if template["kind"] == "ResourceClaimTemplate":
+                        request = template["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+                        request["selectors"] = [{"cel": {"expression": "false"}}]
+        return msgspec.convert(document, Plan)
+
+    async def body(stage: Stage) -> None:
+        record = await stage.rollout().run()
+        assert record.state is RolloutState.STOPPED, record.state
+        assert "running: 0 of 1 pods are ready" in record.reason
+        pods = (await stage.world.kube.list(POD, "team")).items
+        assert [pod["status"]["phase"] for pod in pods] == ["Running"]
+
+    staged(body, change=change)
+
+
 def test_where_the_plan_says_so_a_failure_undoes_everything() -> None:
     def change(plan: Plan) -> Plan:
         return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, on_failure=OnFailure.ALL))
