@@ -63,7 +63,7 @@ def test_one_unhealthy_device_that_is_held_blocks_a_healthy_one() -> None:
     assert found.fix.startswith("restart or evict the holder")
 
 
-@pytest.mark.row("F-13", how="unit")
+@pytest.mark.row(261, how="unit")
 @pytest.mark.row(158, how="unit")
 def test_devices_advertised_twice_are_told_by_uuid() -> None:
     checkpoint = json.loads(shared("cases/27-same-gpu-advertised-twice/kubelet_internal_checkpoint").read_text())
