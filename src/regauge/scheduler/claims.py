@@ -33,6 +33,8 @@ from regauge.scheduler.state import State, group_key
 DYNAMIC_RESOURCES = "DynamicResources"
 GROUP_CLAIMS = "DRAWorkloadResourceClaims"
 MAX_ALTERNATIVES = 8
+NODE_FEATURE = "DRAOptionalNodeOperations"
+SKIPS_UNKNOWN = "allocator-skip-operations-unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,13 @@ class Attempt:
             if allocation.node_selector is not None and not matches_node(allocation.node_selector, node.node):
                 gone.add(index)
                 continue
+            if SKIPS_UNKNOWN not in rules.quirks and _needs_feature(allocation, node):
+                if claim.metadata.uid in self.state.pending:
+                    title = f"{claim.metadata.namespace}/{claim.metadata.name}"
+                    text = f"allocation requires {NODE_FEATURE} feature on the node"
+                    return _no(f"resource claim {title} {text}")
+                gone.add(index)
+                continue
             if binding_conditions_on(rules) and is_lost(claim, self.state.now_s, self.state.binding_timeout_s):
                 gone.add(index)
             if self.mapping:
@@ -256,6 +265,12 @@ class Attempt:
                 claims = (*claims, special_claim(self.pod.pod, extended))
             self._plans[delegated] = (extended, self.state.devices.plan(claims))
         return self._plans[delegated]
+
+
+def _needs_feature(allocation: AllocationResult, node: NodeInfo) -> bool:
+    """Whether devices skip what a kubelet does for them and this node's does not know that."""
+    skips = any(result.skip_node_operations for result in allocation.devices.results)
+    return skips and NODE_FEATURE not in node.node.status.declared_features
 
 
 def special_uid(pod: Pod) -> str:

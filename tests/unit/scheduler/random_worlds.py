@@ -247,6 +247,8 @@ class MappedMaker(Maker):
             room["hugepages-2Mi"] = self.chance.choice(["64Mi", "1Gi"])
         if self.maybe(0.8):
             made["spec"] = {}
+        if self.maybe(0.5):
+            made["status"]["declaredFeatures"] = ["DRAOptionalNodeOperations"]
         return made
 
     def slice(self, name: str, count: int) -> Document:
@@ -331,6 +333,8 @@ class MappedMaker(Maker):
             made["allocation"]["devices"]["results"][0]["consumedCapacity"] = {CAPACITY: self.chance.choice("24")}
         if self.maybe(0.1):
             made["allocation"]["devices"]["results"][0]["device"] = "gone"
+        if self.maybe(0.2):
+            made["allocation"]["devices"]["results"][0]["skipNodeOperations"] = ["NodePrepareResources"]
         if self.maybe(0.2):
             del made["allocation"]["nodeSelector"]
         return made
