@@ -10,9 +10,8 @@ from importlib.resources import files
 
 import msgspec
 
-from regauge.base import Where
 from regauge.collect.estate import Estate, Skipped
-from regauge.kube import Forbidden, KubeClient, NotFound, ObjectList
+from regauge.kube import Forbidden, KubeClient, NotFound, ObjectList, listed_documents
 from regauge.model import Document, Kind, Snapshot
 from regauge.model.kinds import (
     CONFIG_MAP,
@@ -124,9 +123,7 @@ async def collect_live(
             if listed not in optional:
                 skipped.append(Skipped(kind.resource, f"no version of {kind.kind} is served by this cluster"))
             continue
-        for item in found.items:
-            object_ = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
-            documents.append(Document(object_, Where(object=f"live {kind.plural}")))
+        documents += listed_documents(kind, found)
     return Estate(
         snapshot=Snapshot.of(documents),
         source="the current context",

@@ -17,13 +17,17 @@ from regauge.inventory.devices import (
     newest_slices,
     take_inventory,
 )
+from regauge.inventory.holding import DeviceKey, claim_names, claimed_devices
 
 __all__ = [
     "Advertisement",
     "CountedResource",
+    "DeviceKey",
     "EstateDevice",
     "Inventory",
     "Stack",
+    "claim_names",
+    "claimed_devices",
     "container_ask",
     "counted_resources",
     "identity_of",

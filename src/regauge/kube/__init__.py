@@ -21,6 +21,7 @@ from regauge.kube.port import (
     Version,
     WatchEvent,
 )
+from regauge.kube.reading import listed_documents, read_snapshot
 
 __all__ = [
     "AlreadyExists",
@@ -39,4 +40,6 @@ __all__ = [
     "ServerUnavailable",
     "Version",
     "WatchEvent",
+    "listed_documents",
+    "read_snapshot",
 ]

@@ -41,8 +41,8 @@ from regauge.migrate.plans import (
 from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Published, Serving, VendorDriver, find_serving, vendor_drivers
 from regauge.migrate.sharing import Sharing, find_sharing
-from regauge.migrate.sites import TEMPLATE_PATHS, TemplatePath, parse_path
-from regauge.migrate.stakes import Effort
+from regauge.migrate.sites import TemplatePath, parse_path
+from regauge.migrate.stakes import Effort, kind_risk
 from regauge.migrate.text import Replacement, Rewritten, dump, join, rewrite
 from regauge.migrate.triggers import NEEDS, Trigger
 from regauge.migrate.verdict import Judgement, Verdict, decide, trigger_rules, verdict_rules
@@ -52,7 +52,6 @@ __all__ = [
     "CLAIM_ENTRY",
     "NEEDS",
     "STACK_LABEL",
-    "TEMPLATE_PATHS",
     "Approve",
     "Ask",
     "AskStack",
@@ -117,6 +116,7 @@ __all__ = [
     "ground_of",
     "is_flavor",
     "join",
+    "kind_risk",
     "needs_of",
     "parse_path",
     "plan",

@@ -19,8 +19,8 @@ from regauge.migrate.sharing import Sharing, find_sharing
 from regauge.migrate.stakes import Effort, effort_of, risk_of
 from regauge.migrate.triggers import Subject, find_triggers
 from regauge.migrate.verdict import Judgement, Verdict, judge, together
-from regauge.migrate.workloads import Ask, AskStack, Workload, find_workloads
-from regauge.model import Rules, Snapshot, matches_node
+from regauge.migrate.workloads import Ask, AskStack, Workload, admits, find_workloads
+from regauge.model import Rules, Snapshot
 from regauge.model.core import Node
 
 QUOTA_PREFIX = "requests."
@@ -94,7 +94,7 @@ class _Estate:
         key = serving.resource_name, msgspec.json.encode((sorted(spec.node_selector.items()), spec.affinity))
         if key not in self._admitted:
             near = (self.by_name[name] for name in serving.nodes if name in self.by_name)
-            self._admitted[key] = frozenset(node.metadata.name for node in near if _admits(workload, node))
+            self._admitted[key] = frozenset(node.metadata.name for node in near if admits(workload, node))
         return self._admitted[key]
 
 
@@ -217,15 +217,6 @@ def _present(ask: Ask, rules: Rules) -> Iterator[str]:
         yield f"nothing now (DRA serves this name; gate DRAExtendedResource is {state} on {rules.minor})"
     if ask.stack is AskStack.CLAIM and ask.name == "?":
         yield ask.detail
-
-
-def _admits(workload: Workload, node: Node) -> bool:
-    spec = workload.template.spec
-    labels = node.metadata.labels or {}
-    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
-        return False
-    required = spec.affinity.node_affinity.required if spec.affinity and spec.affinity.node_affinity else None
-    return required is None or matches_node(required, node)
 
 
 def _some(names: frozenset[str]) -> str:

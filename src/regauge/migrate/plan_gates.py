@@ -12,7 +12,7 @@ from functools import cached_property
 
 import msgspec
 
-from regauge.inventory import Inventory, newest_slices, take_inventory, whole
+from regauge.inventory import DeviceKey, Inventory, claimed_devices, newest_slices, take_inventory, whole
 from regauge.migrate.dependents import QUOTA_OF_CLASS
 from regauge.migrate.plan_sources import images_of
 from regauge.migrate.plans import (
@@ -260,7 +260,7 @@ def ready_pods(workload: Workload | None) -> list[Pod]:
 def devices_of(reference: Reference, sight: Sight) -> int:
     """How many devices the ready pods of a workload have: those counted, and those of their claims, each once."""
     workload = find_workload(reference, sight)
-    claimed: set[tuple[str, str, str]] = set()
+    claimed: set[DeviceKey] = set()
     counted = 0
     for pod in ready_pods(workload):
         counted += sum(
@@ -269,20 +269,8 @@ def devices_of(reference: Reference, sight: Sight) -> int:
             for name, count in container.resources.limits.items()
             if "/" in name
         )
-        claimed |= _claimed(pod, sight)
+        claimed |= claimed_devices(pod, sight.claims, bridged=False)
     return counted + len(claimed)
-
-
-def _claimed(pod: Pod, sight: Sight) -> set[tuple[str, str, str]]:
-    names = [item.resource_claim_name for item in pod.status.resource_claim_statuses]
-    names += [item.resource_claim_name for item in pod.spec.resource_claims]
-    found = (sight.claims.get((pod.metadata.namespace, name)) for name in names if name)
-    return {
-        (item.driver, item.pool, item.device)
-        for claim in found
-        if claim is not None and claim.status.allocation is not None
-        for item in claim.status.allocation.devices.results
-    }
 
 
 def _running(gate: Running, now: Sight) -> Found:

@@ -14,10 +14,10 @@ from regauge.migrate.plan_sources import Source, driver_source, plugin_source
 from regauge.migrate.plans import Left, OnFailure
 from regauge.migrate.pools import pool_of
 from regauge.migrate.serving import Serving, vendor_of
-from regauge.migrate.stakes import OTHER_KIND, RISK_BY_KIND
+from regauge.migrate.stakes import kind_risk
 from regauge.migrate.verdict import Verdict
-from regauge.migrate.workloads import AskStack, Workload
-from regauge.model import Snapshot, matches_node
+from regauge.migrate.workloads import AskStack, Workload, admits
+from regauge.model import Snapshot
 from regauge.model.core import Node, Pod
 
 MODEL_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")
@@ -159,7 +159,7 @@ def _pool(
     models = sorted({label for node in nodes for label in [_model(node)] if label})
     devices = sum(sum(item.counts.values()) for item in here)
     titles = {item.workload.title for item in here}
-    risk = devices + sum(RISK_BY_KIND.get(title.partition(" ")[0], OTHER_KIND) for title in titles)
+    risk = devices + sum(kind_risk(title.partition(" ")[0]) for title in titles)
     reach = f"{len(here)} pods of {len(titles)} workloads hold {devices} devices"
     return PlannedPool(name, tuple(nodes), tuple(served), ", ".join(models) or "unknown", risk, reach)
 
@@ -260,7 +260,7 @@ def _movers(
 def at_stake(workload: Workload) -> tuple[int, int, str]:
     """How much a workload can lose: by kind, then devices, then name. The smallest moves first."""
     devices = sum(counts_of_pod(workload).values()) * max(workload.replicas, 1)
-    return RISK_BY_KIND.get(workload.kind, OTHER_KIND), devices, workload.title
+    return kind_risk(workload.kind), devices, workload.title
 
 
 def _free_elsewhere(snapshot: Snapshot, nodes: frozenset[str], names: frozenset[str]) -> dict[str, Counter[str]]:
@@ -292,13 +292,3 @@ def _take(
         free[place].subtract(counts)
         taken.append(place)
     return True
-
-
-def admits(workload: Workload, node: Node) -> bool:
-    """Whether a workload's node selector and required affinity let it onto a node."""
-    spec = workload.template.spec
-    labels = node.metadata.labels or {}
-    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
-        return False
-    required = spec.affinity.node_affinity.required if spec.affinity and spec.affinity.node_affinity else None
-    return required is None or matches_node(required, node)

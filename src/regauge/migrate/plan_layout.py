@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from regauge.migrate.plan_ground import Holding, PlanGround, PlannedPool, admits, counts_of_pod
-from regauge.migrate.workloads import Workload
+from regauge.migrate.plan_ground import Holding, PlanGround, PlannedPool, counts_of_pod
+from regauge.migrate.workloads import Workload, admits
 from regauge.model.core import Node
 
 

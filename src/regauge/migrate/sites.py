@@ -18,30 +18,8 @@ import msgspec
 from regauge.base import InputError, Where
 from regauge.model import Object, ObjectMeta, View, split_api_version, view
 from regauge.model.core import PodTemplateSpec
-from regauge.model.kinds import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    JOB,
-    POD,
-    POD_TEMPLATE,
-    REPLICA_SET,
-    REPLICATION_CONTROLLER,
-    STATEFUL_SET,
-    Kind,
-)
+from regauge.model.kinds import TEMPLATE_PATHS
 
-TEMPLATE_PATHS: Mapping[Kind, tuple[str, ...]] = {
-    DEPLOYMENT: ("spec", "template"),
-    STATEFUL_SET: ("spec", "template"),
-    DAEMON_SET: ("spec", "template"),
-    REPLICA_SET: ("spec", "template"),
-    REPLICATION_CONTROLLER: ("spec", "template"),
-    JOB: ("spec", "template"),
-    CRON_JOB: ("spec", "jobTemplate", "spec", "template"),
-    POD_TEMPLATE: ("template",),
-    POD: (),
-}
 _PART = re.compile(r"\*|[A-Za-z][A-Za-z0-9_-]*(\[\*\])?")
 MAX_PATH = 20
 

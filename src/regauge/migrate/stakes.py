@@ -8,9 +8,8 @@ from enum import Enum
 from regauge.migrate.growth import Growth
 from regauge.migrate.workloads import AskStack
 
-RISK_BY_KIND = {"Deployment": 0, "ReplicaSet": 1, "Job": 2, "Pod": 3, "StatefulSet": 4, "DaemonSet": 5}
-"""The less a workload of a kind can lose, the earlier it goes; kinds of operators come last."""
-OTHER_KIND = 9
+_RISK_BY_KIND = {"Deployment": 0, "ReplicaSet": 1, "Job": 2, "Pod": 3, "StatefulSet": 4, "DaemonSet": 5}
+_OTHER_KIND = 9
 
 
 class Effort(Enum):
@@ -32,6 +31,11 @@ def effort_of(stack: AskStack, blockers: Sequence[str], adaptations: Sequence[st
     return Effort.MEDIUM if len(adaptations) > 1 else Effort.SMALL
 
 
+def kind_risk(kind: str) -> int:
+    """The less a workload of a kind can lose, the earlier it goes; kinds of operators come last."""
+    return _RISK_BY_KIND.get(kind, _OTHER_KIND)
+
+
 def risk_of(kind: str, devices: int) -> int:
     """What is at stake: devices in use, and more for kinds that lose more when they are disturbed."""
-    return devices + RISK_BY_KIND.get(kind, OTHER_KIND)
+    return devices + kind_risk(kind)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from regauge.inventory import pod_ask
-from regauge.migrate.sites import TEMPLATE_PATHS, pod_view, sites_of, template_kinds
-from regauge.model import Document, Kind, Object, Snapshot, view
-from regauge.model.core import Pod, PodResourceClaim, PodTemplateSpec
-from regauge.model.kinds import DAEMON_SET, JOB, POD
+from regauge.migrate.sites import pod_view, sites_of, template_kinds
+from regauge.model import Document, Kind, Object, Snapshot, matches_node, view
+from regauge.model.core import Node, Pod, PodResourceClaim, PodTemplateSpec
+from regauge.model.kinds import DAEMON_SET, JOB, POD, TEMPLATE_PATHS
 from regauge.model.resource import DeviceClaim
 
 
@@ -220,3 +220,13 @@ def top_owner(uid: str, owner_of: Mapping[str, str | None]) -> str:
 def used_names(workloads: Iterable[Workload], stack: AskStack) -> tuple[str, ...]:
     """The resources or classes that workloads ask for through one stack, sorted."""
     return tuple(sorted({ask.name for item in workloads for ask in item.asks if ask.stack is stack}))
+
+
+def admits(workload: Workload, node: Node) -> bool:
+    """Whether a workload's node selector and required affinity let it onto a node."""
+    spec = workload.template.spec
+    labels = node.metadata.labels or {}
+    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
+        return False
+    required = spec.affinity.node_affinity.required if spec.affinity and spec.affinity.node_affinity else None
+    return required is None or matches_node(required, node)

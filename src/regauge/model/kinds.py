@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -118,6 +119,23 @@ KINDS: tuple[Kind, ...] = (
     WORKLOAD,
     POD_GROUP,
 )
+
+WORKLOAD_KINDS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB)
+"""What owns pods, among the kinds that a cluster serves without operators."""
+DEVICE_KINDS = (DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)
+
+TEMPLATE_PATHS: Mapping[Kind, tuple[str, ...]] = {
+    DEPLOYMENT: ("spec", "template"),
+    STATEFUL_SET: ("spec", "template"),
+    DAEMON_SET: ("spec", "template"),
+    REPLICA_SET: ("spec", "template"),
+    REPLICATION_CONTROLLER: ("spec", "template"),
+    JOB: ("spec", "template"),
+    CRON_JOB: ("spec", "jobTemplate", "spec", "template"),
+    POD_TEMPLATE: ("template",),
+    POD: (),
+}
+"""Where an object of a kind describes its pods; a pod is its own description."""
 
 _BY_NAME = {(kind.group, kind.kind): kind for kind in KINDS}
 

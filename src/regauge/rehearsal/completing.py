@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from regauge.base import InputError, Where
-from regauge.migrate import TEMPLATE_PATHS, template_of
+from regauge.migrate import template_of
 from regauge.model import Document, Kind, Snapshot
-from regauge.model.kinds import NODE
+from regauge.model.kinds import NODE, TEMPLATE_PATHS
 
 
 def completed(snapshot: Snapshot) -> Snapshot:

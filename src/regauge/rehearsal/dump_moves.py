@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regauge.migrate import (
-    TEMPLATE_PATHS,
     AskStack,
     Converted,
     ConvertOptions,
@@ -17,9 +16,11 @@ from regauge.migrate import (
     device_matcher,
     find_workloads,
     ground_of,
+    kind_risk,
 )
 from regauge.model import Rules, Snapshot
 from regauge.model.core import Pod
+from regauge.model.kinds import TEMPLATE_PATHS
 from regauge.rehearsal.dump_plan import claimed_devices
 from regauge.rehearsal.nodes import NodeWorld
 from regauge.rehearsal.ownership import snapshot_of
@@ -28,8 +29,6 @@ from regauge.rehearsal.watching import apply, remove, until
 
 GONE_WITHIN_S = 120.0
 RUNNING_WITHIN_S = 120.0
-# The less a workload can lose, the earlier it goes.
-RISK_BY_KIND = {"Deployment": 0, "Job": 1, "ReplicaSet": 1, "Pod": 2, "StatefulSet": 3, "DaemonSet": 4}
 RUNNING_KINDS = frozenset(kind.kind for kind in TEMPLATE_PATHS)
 """Kinds of other operators have no controller in a rehearsal."""
 
@@ -59,7 +58,7 @@ def choose_moves(snapshot: Snapshot, rules: Rules) -> tuple[tuple[Move, ...], tu
         if not ready or serving.device_class is None or not serving.devices:
             unmoved.append(f"{name}: no workload can move: {serving.why or rows[0].needs[0]}")
             continue
-        ready.sort(key=lambda row: (row.count * row.replicas, RISK_BY_KIND.get(row.kind, 9), row.title))
+        ready.sort(key=lambda row: (row.count * row.replicas, kind_risk(row.kind), row.title))
         made = [_move(workloads[row.title], serving, ground) for row in ready]
         first = next((move for move in made if move.converted.object is not None), None)
         if first is None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from regauge import inventory
 from regauge.inventory import is_extended_resource, newest_slices, whole
 from regauge.model import Document, Kind, Object, Snapshot, to_v1, view, with_defaults
 from regauge.model.core import Node, Pod
@@ -237,15 +238,4 @@ def _expected(pod: Pod, claims: Mapping[tuple[str, str], ResourceClaim]) -> Expe
 
 def claimed_devices(pod: Pod, claims: Mapping[tuple[str, str], ResourceClaim]) -> frozenset[str]:
     """The devices that a pod's claims hold, as driver/pool/device."""
-    names = [status.resource_claim_name for status in pod.status.resource_claim_statuses]
-    names += [entry.resource_claim_name for entry in pod.spec.resource_claims]
-    bridged = pod.status.extended_resource_claim_status
-    names += [bridged.resource_claim_name] if bridged else []
-    return frozenset(_devices(claims.get((pod.metadata.namespace, name)) for name in names if name))
-
-
-def _devices(claims: Iterable[ResourceClaim | None]) -> Iterator[str]:
-    for claim in claims:
-        if claim is not None and claim.status.allocation is not None:
-            for result in claim.status.allocation.devices.results:
-                yield f"{result.driver}/{result.pool}/{result.device}"
+    return frozenset(map("/".join, inventory.claimed_devices(pod, claims)))

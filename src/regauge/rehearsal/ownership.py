@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from regauge.base import Where
 from regauge.inventory import Inventory, take_inventory
-from regauge.kube import KubeClient
-from regauge.model import Document, Kind, Snapshot
-from regauge.model.kinds import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    DEVICE_CLASS,
-    JOB,
-    NODE,
-    POD,
-    REPLICA_SET,
-    RESOURCE_CLAIM,
-    RESOURCE_CLAIM_TEMPLATE,
-    RESOURCE_SLICE,
-    STATEFUL_SET,
-)
+from regauge.kube import KubeClient, read_snapshot
+from regauge.model import Kind, Snapshot
+from regauge.model.kinds import DEVICE_KINDS, NODE, POD, WORKLOAD_KINDS
 from regauge.rehearsal.report import Ownership
 from regauge.rehearsal.world import World
 
-LOOKED_AT: tuple[Kind, ...] = (NODE, POD, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)
-
-
-WORKLOADS: tuple[Kind, ...] = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB)
+LOOKED_AT: tuple[Kind, ...] = (NODE, POD, *DEVICE_KINDS)
 
 
 async def snapshot_of(kube: KubeClient, *, workloads: bool = False) -> Snapshot:
     """What the inventory looks at, read through the API; with `workloads` also what owns pods."""
-    documents = []
-    for kind in (*LOOKED_AT, *WORKLOADS) if workloads else LOOKED_AT:
-        for item in (await kube.list(kind)).items:
-            object_ = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
-            documents.append(Document(object_, Where(object=kind.plural)))
-    return Snapshot.of(documents)
+    return await read_snapshot(kube, (*LOOKED_AT, *WORKLOAD_KINDS) if workloads else LOOKED_AT)
 
 
 async def inventory_of(world: World) -> Inventory:

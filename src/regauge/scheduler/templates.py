@@ -12,23 +12,15 @@ from regauge.model.kinds import (
     DEPLOYMENT,
     JOB,
     POD,
-    POD_TEMPLATE,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     STATEFUL_SET,
+    TEMPLATE_PATHS,
 )
 from regauge.scheduler.nodes import TERMINAL
 
-_PATHS: Mapping[Kind, tuple[str, ...]] = {
-    DEPLOYMENT: ("spec", "template"),
-    STATEFUL_SET: ("spec", "template"),
-    REPLICA_SET: ("spec", "template"),
-    REPLICATION_CONTROLLER: ("spec", "template"),
-    JOB: ("spec", "template"),
-    CRON_JOB: ("spec", "jobTemplate", "spec", "template"),
-    POD_TEMPLATE: ("template",),
-    POD: (),
-}
+# The pods of a DaemonSet come with the nodes, not with copies.
+_PATHS: Mapping[Kind, tuple[str, ...]] = {kind: path for kind, path in TEMPLATE_PATHS.items() if kind != DAEMON_SET}
 COPIED = tuple(_PATHS)
 SCALED = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, REPLICATION_CONTROLLER, JOB)
 _BY_NODE = (DAEMON_SET.kind, "Node")

@@ -28,6 +28,7 @@ from regauge.kube import (
     MemoryClient,
     NotFound,
     WatchEvent,
+    read_snapshot,
 )
 from regauge.kube.config import Connection, load_connection
 from regauge.kube.http import HttpClient
@@ -384,5 +385,20 @@ def test_pages_are_followed_at_one_moment(run: Callable[[Body], None], monkeypat
             await client.create(CONFIG_MAP, {"metadata": metadata})
         found = await client.list(CONFIG_MAP, SPACE, label_selector="page=yes")
         assert [item["metadata"]["name"] for item in found.items] == [f"p{number}" for number in range(5)]
+
+    run(body)
+
+
+def test_a_snapshot_holds_what_the_lists_leave_out(run: Callable[[Body], None]) -> None:
+    async def body(client: KubeClient) -> None:
+        await client.create(CONFIG_MAP, config_map("one", a="1"))
+        made = claim("c")
+        made["metadata"]["namespace"] = SPACE
+        await client.create(RESOURCE_CLAIM, made)
+        found = await read_snapshot(client, (CONFIG_MAP, RESOURCE_CLAIM))
+        (document,) = (one for one in found.documents(CONFIG_MAP) if one.name == "one")
+        assert (document.object["apiVersion"], document.object["kind"]) == ("v1", "ConfigMap")
+        assert document.where.object == "live configmaps"
+        assert [one.metadata.name for one in found.claims] == ["c"]
 
     run(body)

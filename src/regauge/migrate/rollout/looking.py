@@ -4,43 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from regauge.base import Where
-from regauge.kube import KubeClient, NotFound
+from regauge.kube import KubeClient, NotFound, read_snapshot
 from regauge.migrate.plan_gates import Sight
-from regauge.model import Document, Kind, NodeReport, Snapshot, view
+from regauge.model import Kind, NodeReport, view
 from regauge.model.core import Node, Pod
-from regauge.model.kinds import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    DEVICE_CLASS,
-    JOB,
-    NODE,
-    POD,
-    REPLICA_SET,
-    RESOURCE_CLAIM,
-    RESOURCE_CLAIM_TEMPLATE,
-    RESOURCE_QUOTA,
-    RESOURCE_SLICE,
-    STATEFUL_SET,
-)
+from regauge.model.kinds import DEVICE_KINDS, NODE, POD, RESOURCE_CLAIM, RESOURCE_QUOTA, RESOURCE_SLICE, WORKLOAD_KINDS
 from regauge.model.resource import ResourceClaim, ResourceSlice
 
-LOOKED_AT: tuple[Kind, ...] = (
-    NODE,
-    POD,
-    DEVICE_CLASS,
-    RESOURCE_SLICE,
-    RESOURCE_CLAIM,
-    RESOURCE_CLAIM_TEMPLATE,
-    RESOURCE_QUOTA,
-    DEPLOYMENT,
-    REPLICA_SET,
-    STATEFUL_SET,
-    DAEMON_SET,
-    JOB,
-    CRON_JOB,
-)
+LOOKED_AT: tuple[Kind, ...] = (NODE, POD, *DEVICE_KINDS, RESOURCE_QUOTA, *WORKLOAD_KINDS)
 
 Reports = Callable[[], Awaitable[tuple[NodeReport, ...]]]
 """What the nodes' kubelets tell, as far as somebody can ask them."""
@@ -61,13 +32,9 @@ class Looking:
 
     async def sight(self) -> Sight:
         """Everything that gates look at."""
-        documents = []
-        for kind in self._kinds:
-            for item in (await self._kube.list(kind)).items:
-                object_ = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
-                documents.append(Document(object_, Where(object=kind.plural)))
+        snapshot = await read_snapshot(self._kube, self._kinds)
         version = await self._kube.version()
-        return Sight(Snapshot.of(documents), await self._reports(), version.git_version)
+        return Sight(snapshot, await self._reports(), version.git_version)
 
     async def node(self, name: str) -> Node | None:
         try:
