@@ -21,6 +21,7 @@ from regauge.cli import (
     explain,
     features,
     flavor,
+    inventory,
     plan,
     queue,
     rehearse,
@@ -39,6 +40,7 @@ Start here:
   regauge rehearse                a first move, live, in a minute, on this machine alone
   regauge assess                  what your current cluster would need to move (reads only)
   regauge audit                   what is wrong with devices in it, and what to do (reads only)
+  regauge inventory estate.zip    every device by physical identity: who advertises it, who holds it
   regauge explain pod NAME        why a pod waits, or where it may go and what it holds
   regauge whatif --drain NODE     what a change would do, before it is made
   regauge rehearse DIR            the same rehearsal with a dump of your cluster
@@ -63,6 +65,7 @@ app = typer.Typer(
 _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("rehearse", rehearse.command),
     ("assess", assess.command),
+    ("inventory", inventory.command),
     ("audit", audit.command),
     ("explain", explain.command),
     ("whatif", whatif.command),

@@ -9,7 +9,7 @@ from enum import Enum
 
 from regauge.inventory import pod_ask
 from regauge.migrate.sites import pod_view, sites_of, template_kinds
-from regauge.model import Document, Kind, Object, Snapshot, matches_node, view
+from regauge.model import Document, Kind, Object, Snapshot, matches_node
 from regauge.model.core import Node, Pod, PodResourceClaim, PodTemplateSpec
 from regauge.model.kinds import DAEMON_SET, JOB, POD, TEMPLATE_PATHS
 from regauge.model.resource import DeviceClaim
@@ -69,14 +69,12 @@ def find_workloads(snapshot: Snapshot) -> tuple[Workload, ...]:
 
     Pods, ReplicaSets and Jobs that belong to a workload of the snapshot are told with their owner.
     """
-    owned = _pods_by_workload(snapshot)
-    present = {document.object.get("metadata", {}).get("uid") for document in snapshot.all_documents()}
+    owned = _Owned(snapshot)
     claim_specs = _claim_specs(snapshot)
     bridged = _bridged_names(snapshot)
     found: list[Workload] = []
     for document in _candidates(snapshot):
-        owner = _owner_uid(document.object)
-        if owner is not None and owner in present:
+        if owned.has_owner(document):
             continue
         found += (item for item in _workloads(document, owned, claim_specs, bridged) if item.asks)
     return tuple(sorted(found, key=lambda item: (item.namespace, item.kind, item.name, item.part)))
@@ -92,21 +90,22 @@ def _candidates(snapshot: Snapshot) -> Iterator[Document]:
 
 def _workloads(
     document: Document,
-    owned: Mapping[str, list[Pod]],
+    owned: _Owned,
     claim_specs: Mapping[tuple[str, str, str], DeviceClaim],
     bridged: frozenset[str],
 ) -> Iterator[Workload]:
     """The workloads of one document, one for each pod template in it."""
     kind = document.known
     namespace = document.namespace or "default"
-    uid = str(document.object.get("metadata", {}).get("uid", ""))
-    pods = (view(document.object, Pod),) if kind is POD else tuple(owned.get(uid, ()))
-    sites = sites_of(document.object)
+    sites = sites_of(document.passing())
     for site in sites:
         template = pod_view(site)
+        if not template.spec.resource_claims and not pod_ask(template.spec.containers, template.spec.init_containers):
+            continue
+        pods = owned.pods_of(document)
         mine = pods if len(sites) == 1 else tuple(pod for pod in pods if _is_of(pod, template))
         asks = (*_counted_asks(template, mine, bridged), *_claim_asks(template, namespace, claim_specs))
-        replicas = _replicas(document.object, kind, mine)
+        replicas = _replicas(document.passing(), kind, mine)
         part = site.name if len(sites) > 1 else ""
         yield Workload(document, document.kind, namespace, document.name, template, asks, replicas, mine, part)
 
@@ -185,24 +184,37 @@ def _bridged_names(snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def _owner_uid(object_: Object) -> str | None:
-    owners = object_.get("metadata", {}).get("ownerReferences") or ()
+def _uid_and_owner(document: Document) -> tuple[str, str | None]:
+    metadata = document.metadata
+    owners = metadata.get("ownerReferences") or ()
     controllers = [owner.get("uid") for owner in owners if isinstance(owner, dict) and owner.get("controller")]
-    return controllers[0] if controllers else None
+    return str(metadata.get("uid", "")), controllers[0] if controllers else None
 
 
-def _pods_by_workload(snapshot: Snapshot) -> dict[str, list[Pod]]:
-    """Pods by the uid of the topmost owner that the snapshot holds."""
-    owner_of = {
-        str(document.object.get("metadata", {}).get("uid", "")): _owner_uid(document.object)
-        for document in _candidates(snapshot)
-    }
-    found: dict[str, list[Pod]] = defaultdict(list)
-    for pod in snapshot.pods:
-        uid = top_owner(pod.metadata.uid, owner_of)
-        if uid != pod.metadata.uid:
-            found[uid].append(pod)
-    return found
+class _Owned:
+    """The pods of each workload: those whose topmost owner in the snapshot it is. Only pods that are asked for are read."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        known = {id(document): _uid_and_owner(document) for document in snapshot.all_documents()}
+        self._present = {uid for uid, _ in known.values()}
+        self._known = known
+        owner_of = dict(known[id(document)] for document in _candidates(snapshot))
+        self._owned: dict[str, list[Document]] = defaultdict(list)
+        for document in snapshot.documents(POD):
+            uid = known[id(document)][0]
+            top = top_owner(uid, owner_of)
+            if top != uid:
+                self._owned[top].append(document)
+
+    def has_owner(self, document: Document) -> bool:
+        """Whether the controller of an object is in the snapshot, too."""
+        owner = self._known[id(document)][1]
+        return owner is not None and owner in self._present
+
+    def pods_of(self, document: Document) -> tuple[Pod, ...]:
+        own = [document] if document.known is POD else self._owned.get(self._known[id(document)][0], [])
+        return tuple(self._snapshot.view(item, Pod) for item in own)
 
 
 def top_owner(uid: str, owner_of: Mapping[str, str | None]) -> str:

@@ -30,7 +30,12 @@ class _NamedHead(msgspec.Struct, rename="camel", gc=False):
     items: msgspec.Raw = msgspec.Raw()
 
 
+class _Metadata(msgspec.Struct, gc=False):
+    metadata: Any = None
+
+
 _HEAD = msgspec.json.Decoder(_NamedHead)
+_METADATA = msgspec.json.Decoder(_Metadata)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _ANY = msgspec.json.Decoder()
 
@@ -76,6 +81,17 @@ class Document:
             except RecursionError:
                 raise InputError("nested too deep", where=self.where, fix="no object of a cluster is") from None
         return self._object
+
+    @property
+    def metadata(self) -> Object:
+        """Its metadata, empty where it has none. Of JSON that nobody looked at nothing else is decoded, nor remembered."""
+        whole = self._object
+        found = _METADATA.decode(cast(bytes, self._raw)).metadata if whole is None else whole.get("metadata")
+        return found if isinstance(found, dict) else {}
+
+    def passing(self) -> Object:
+        """The JSON document as `object`, but not remembered: for a pass over more objects than fit in memory as such."""
+        return self._object if self._object is not None else cast(Object, _ANY.decode(cast(bytes, self._raw)))
 
     @property
     def raw(self) -> bytes | msgspec.Raw | None:

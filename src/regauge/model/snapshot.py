@@ -28,11 +28,12 @@ GroupKind = tuple[str, str]
 class Snapshot:
     """An immutable set of documents. Views are made at the first look and remembered."""
 
-    __slots__ = ("_documents", "_views")
+    __slots__ = ("_documents", "_single", "_views")
 
     def __init__(self, documents: dict[GroupKind, tuple[Document, ...]]) -> None:
         self._documents = documents
         self._views: dict[tuple[GroupKind, type[View]], tuple[View, ...]] = {}
+        self._single: dict[tuple[int, type[View]], View] = {}
 
     @classmethod
     def of(cls, documents: Iterable[Document]) -> Snapshot:
@@ -71,8 +72,15 @@ class Snapshot:
         """All objects of a kind as views, in the order of their documents. Raises `InputError` for a malformed one."""
         key = ((kind.group, kind.kind), type_)
         if key not in self._views:
-            self._views[key] = tuple(document_view(document, type_) for document in self.documents(kind))
+            self._views[key] = tuple(self.view(document, type_) for document in self.documents(kind))
         return cast("tuple[V, ...]", self._views[key])
+
+    def view(self, document: Document, type_: type[V]) -> V:
+        """One document of the snapshot as a view, remembered. Raises `InputError` for a malformed one."""
+        key = (id(document), type_)
+        if key not in self._single:
+            self._single[key] = document_view(document, type_)
+        return cast("V", self._single[key])
 
     @property
     def nodes(self) -> tuple[Node, ...]:
