@@ -4,34 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from regauge.audit.findings import Evidence
 from regauge.audit.ground import GRACE_S, Ground, Spot, at, seen, some
 from regauge.base import Where
-from regauge.model import Document, matches_node
+from regauge.model import Document, NodeSelector, matches_node
 from regauge.model.core import Pod
 from regauge.model.kinds import NODE, POD
 from regauge.model.resource import FINALIZER, MAX_RESERVED_FOR, ResourceClaim
-from regauge.scheduler import explain_claim, is_terminal
+from regauge.scheduler import ClaimAnswer, explain_claim, is_terminal
 
 
 def stuck(ground: Ground) -> Iterator[Spot]:
     """CLAIM-STUCK: pods wait for a claim that cannot be allocated; why is what the scheduler would say."""
     if not ground.has(NODE):
         return
+    answers: dict[bytes, ClaimAnswer] = {}
     for document, claim in ground.claims:
         if claim.status.allocation is not None or not ground.settled(claim.metadata.creation_timestamp):
             continue
         waiting = [pod for pod in ground.users(claim) if not pod.spec.node_name and not is_terminal(pod)]
         if not waiting:
             continue
-        answer = explain_claim(ground.state, claim)
+        key = msgspec.json.encode((claim.metadata.namespace, claim.spec))
+        answer = answers[key] if key in answers else answers.setdefault(key, explain_claim(ground.state, claim))
         if not answer.good:
+            text = answer.text.replace(answer.claim, f"{document.namespace}/{document.name}")
             evidence = (
-                seen(document, answer.text),
+                seen(document, text),
                 *(_pod(ground, pod, "waits for it") for pod in waiting[:5]),
                 *(Evidence(Where(), note) for note in answer.notes[:3]),
             )
-            what = f"{document.title} {answer.state}, {len(waiting)} pods wait: {answer.text}"
+            what = f"{document.title} {answer.state}, {len(waiting)} pods wait: {text}"
             yield Spot(document.title, what, evidence)
 
 
@@ -133,7 +138,9 @@ def nowhere(ground: Ground) -> Iterator[Spot]:
     for document, claim in ground.claims:
         allocation = claim.status.allocation
         selector = allocation.node_selector if allocation else None
-        if selector is None or any(matches_node(selector, node) for node in nodes):
+        if selector is None or _named_node(selector) in ground.node_names:
+            continue
+        if any(matches_node(selector, node) for node in nodes):
             continue
         wanted = [
             value
@@ -159,6 +166,15 @@ def device_gone(ground: Ground) -> Iterator[Spot]:
         if lost:
             what = f"{document.title} holds {some(lost)}, which the pool does not have any more"
             yield Spot(document.title, what, (seen(document, some(lost), "status.allocation.devices"),), lost)
+
+
+def _named_node(selector: NodeSelector) -> str:
+    """The one node that a selector names and asks nothing more of, as allocations of one node's devices do; else ""."""
+    terms = selector.node_selector_terms
+    if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
+        return ""
+    one = terms[0].match_fields[0]
+    return one.values[0] if (one.key, one.operator, len(one.values)) == ("metadata.name", "In", 1) else ""
 
 
 def _live_users(ground: Ground, claim: ResourceClaim) -> bool:
