@@ -23,6 +23,7 @@ from regauge.driver.meter import Meter
 from regauge.driver.notices import Tell
 from regauge.driver.process import Driver, Options
 from regauge.host import FileLock, RealClock, RealFiles
+from regauge.host.loops import forgive_late_wakes
 from regauge.kube import KubeClient
 from regauge.kube.config import Connection, load_connection
 from regauge.kube.http import HttpClient
@@ -91,6 +92,7 @@ async def serve(settings: Settings, tell: Tell, watcher: Watcher | None = None) 
     )
     kube = _client(settings)
     loop = asyncio.get_running_loop()
+    forgive_late_wakes(loop)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)  # before there is anything to look at it does no harm
     task = asyncio.ensure_future(_run(options, kube, tell, watcher))
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,7 @@
-"""The machine: atomic files, locks, sockets, processes, the real clock. Only rooms that touch the world import this."""
+"""The machine: atomic files, locks, sockets, processes, the real clock. Only rooms that touch the world import this.
+
+By name: `regauge.host.loops`, for programs that end by cancelling what they do.
+"""
 
 from regauge.host.clock import RealClock
 from regauge.host.files import FilesBelow, RealFiles, sync_directory

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from regauge.base import RegaugeError
+from regauge.host.loops import forgive_late_wakes
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ async def _stoppable(work: Coroutine[Any, Any, T]) -> T:
         task.cancel()
 
     loop = asyncio.get_running_loop()
+    forgive_late_wakes(loop)
     loop.add_signal_handler(signal.SIGTERM, stop)
     try:
         return await task
