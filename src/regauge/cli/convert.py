@@ -10,7 +10,7 @@ import typer
 from regauge.base import pretty_json
 from regauge.cli.manifests import ground_for, read_manifests
 from regauge.cli.options import FeatureGates, KubeVersion
-from regauge.cli.output import plain, say
+from regauge.cli.output import plain, say, tell
 
 if TYPE_CHECKING:
     from regauge.cli.manifests import Manifest
@@ -64,6 +64,10 @@ Implicit = Annotated[bool, typer.Option("--implicit", help="For a bridge: count 
 KeepLabels = Annotated[
     bool, typer.Option("--keep-labels", help="Keep labels on devices that no selector can say, instead of refusing.")
 ]
+Patches = Annotated[
+    str | None,
+    typer.Option("--patches", metavar="DIR", help="Write patches for the source there: a kustomize component."),
+]
 Written = Annotated[Form, typer.Option("--output", "-o", help="yaml, or json for a program.")]
 
 
@@ -81,6 +85,7 @@ def command(
     template_paths: TemplatePaths = None,
     implicit: Implicit = False,
     keep_labels: KeepLabels = False,
+    patches: Patches = None,
 ) -> None:
     """Turn manifests from counted devices into claims, and back, or into counted names that DRA serves.
 
@@ -91,6 +96,7 @@ def command(
     regauge convert -f deployment.yaml --to device-plugin
     kubectl kustomize . | regauge convert -f - --to dra --kube-version 1.36
     regauge convert -f old.yaml                      resource.k8s.io/v1beta1 to v1
+    kubectl kustomize . | regauge convert -f - --to dra --patches ../dra
     """
     from regauge.migrate import AskStack, ConvertOptions, convert, parse_path
 
@@ -106,12 +112,38 @@ def command(
     ground = ground_for(from_, kube_version, feature_gates, classes or [])
     manifests = read_manifests(file)
     found = convert([document for manifest in manifests for document in manifest.documents], ground, options)
-    if output is Form.json:
+    if patches:
+        _write_patches(found, patches)
+    elif output is Form.json:
         print(pretty_json(_document(found, ground)))
     else:
         _print(found, manifests)
     _tell(found)
     raise typer.Exit(1 if found.refused else 0)
+
+
+def _write_patches(found: Conversion, directory: str) -> None:
+    """The files of the component. A directory with somebody else's kustomization is left alone."""
+    from pathlib import Path
+
+    from regauge.base import InputError, Where
+    from regauge.host import RealFiles
+    from regauge.migrate import patch_files
+
+    files = patch_files(found)
+    place = Path(directory)
+    head = files["kustomization.yaml"].partition("\n")[0]
+    theirs = place / "kustomization.yaml"
+    if place.is_file() or (theirs.exists() and not theirs.read_text(errors="replace").startswith(head)):
+        raise InputError("there is something else already", where=Where(directory), fix="name a directory of its own")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            RealFiles().write(str(place.absolute() / name), text.encode(), 0o755 if name.endswith(".sh") else 0o644)
+    except OSError as error:
+        raise InputError(f"{directory} cannot be written: {error.strerror}", fix="choose another place") from None
+    tell(f"{directory}: a kustomize component, {len(files) - 2} files, and post-render.sh for Helm.")
+    tell(f"Next: a kustomization with your overlay under resources and {directory} under components.")
 
 
 def _print(found: Conversion, manifests: tuple[Manifest, ...]) -> None:

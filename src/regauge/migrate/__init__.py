@@ -15,6 +15,7 @@ from regauge.migrate.ground import Ground, ground_of
 from regauge.migrate.growth import Growth
 from regauge.migrate.matching import device_matcher
 from regauge.migrate.move import CLAIM_ENTRY, Moved, to_claim, to_limits
+from regauge.migrate.patches import patch_files
 from regauge.migrate.plan_devices import expected_devices
 from regauge.migrate.plan_gates import Sight, devices_of, find_workload, plan_differences, ready_pods
 from regauge.migrate.plan_ground import PlanOptions, Served, served_resources
@@ -119,6 +120,7 @@ __all__ = [
     "kind_risk",
     "needs_of",
     "parse_path",
+    "patch_files",
     "plan",
     "plan_blocks",
     "plan_differences",
