@@ -252,9 +252,13 @@ def ready_pods(workload: Workload | None) -> list[Pod]:
     return [
         pod
         for pod in (workload.pods if workload is not None else ())
-        if pod.metadata.deletion_timestamp is None
-        and any(item.type == "Ready" and item.status == "True" for item in pod.status.conditions)
+        if pod.metadata.deletion_timestamp is None and is_ready(pod)
     ]
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether a pod's Ready condition is true."""
+    return any(item.type == "Ready" and item.status == "True" for item in pod.status.conditions)
 
 
 def devices_of(reference: Reference, sight: Sight) -> int:
@@ -276,7 +280,8 @@ def devices_of(reference: Reference, sight: Sight) -> int:
 def _running(gate: Running, now: Sight) -> Found:
     workload = find_workload(gate.workload, now)
     claims = workload is not None and any(ask.stack is AskStack.CLAIM for ask in workload.asks)
-    pods = sum(bool(pod.spec.resource_claims) == claims for pod in ready_pods(workload))  # those of the old form do not count
+    # Pods of the old form are ready, too, as long as a rolling update keeps them.
+    pods = sum(bool(pod.spec.resource_claims) == claims for pod in ready_pods(workload))
     devices = devices_of(gate.workload, now)
     holds = pods == gate.pods and devices == gate.devices
     seen = f"{pods} of {gate.pods} pods are ready, with {devices} of {gate.devices} devices"

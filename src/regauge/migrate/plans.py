@@ -90,10 +90,14 @@ class Ensure(_Strict, frozen=True, tag_field="do", tag="ensure"):
 
 
 class Amend(_Strict, frozen=True, tag_field="do", tag="amend"):
-    """A merge patch (RFC 7386) on an object that is there. Undone: every field that it touched is as it was."""
+    """A merge patch (RFC 7386) on an object that is there. Undone: every field that it touched is as it was.
+
+    Of a DaemonSet it is done when as many pods on the plan's nodes as before are ready in the new form.
+    """
 
     object: Reference
     patch: dict[str, Any]
+    rolled_out_within_s: int = 900
 
 
 class ServedCount(_Strict, frozen=True):

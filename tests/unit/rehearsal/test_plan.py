@@ -138,6 +138,32 @@ def test_pods_of_the_old_form_do_not_count_for_the_new_one() -> None:
     staged(body, change=change)
 
 
+def test_a_daemon_set_whose_pods_do_not_come_back_stops_the_plan_while_its_devices_are_still_counted() -> None:
+    """A kubelet counts for five minutes what nobody serves: the counts alone would let the step pass."""
+
+    def change(plan: Plan) -> Plan:
+        document = msgspec.to_builtins(plan)
+        steer = next(step for step in document["spec"]["steps"] if step["id"] == "steer")
+        for action in steer["actions"]:
+            if action["object"]["name"] == "nvidia-device-plugin":
+                action["patch"]["spec"]["template"]["spec"]["nodeSelector"] = {"no": "where"}
+                action["rolledOutWithinS"] = 60
+        return msgspec.convert(document, Plan)
+
+    async def body(stage: Stage) -> None:
+        before = await stage.state()
+        record = await stage.rollout().run()
+        assert record.state is RolloutState.STOPPED, record.state
+        told = "0 of 2 pods of DaemonSet gpu-system/nvidia-device-plugin are ready in its new form after 60 s"
+        assert told in record.reason
+        assert record.steps["steer"].state is StepState.UNDONE
+        await stage.rollout().roll_back()
+        await stage.world.clock.sleep(400.0)
+        assert differences(before, await stage.state()) == ()
+
+    staged(body, change=change)
+
+
 def test_where_the_plan_says_so_a_failure_undoes_everything() -> None:
     def change(plan: Plan) -> Plan:
         return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, on_failure=OnFailure.ALL))

@@ -40,10 +40,14 @@ def kind_of(reference: Reference) -> Kind:
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """What undoing an action needs: the references that it made, and the object or patch that was before."""
+    """What undoing an action needs: the references that it made, and the object or patch that was before.
+
+    `pods`: how many pods of a DaemonSet there were on the plan's nodes.
+    """
 
     made: tuple[Reference, ...] = ()
     before: dict[str, Any] = {}
+    pods: int = 0
 
 
 class Acts:

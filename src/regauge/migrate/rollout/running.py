@@ -30,6 +30,7 @@ from regauge.migrate.plans import (
     reference_of,
 )
 from regauge.migrate.rollout.acts import Acts, Saved, StepFailed, kind_of
+from regauge.migrate.rollout.daemon_sets import behind, pods_of_daemon_set
 from regauge.migrate.rollout.ledger import PAUSE, Holder, Ledger
 from regauge.migrate.rollout.looking import Looking, Reports, no_reports
 from regauge.migrate.rollout.record import (
@@ -44,7 +45,7 @@ from regauge.migrate.rollout.record import (
 from regauge.migrate.rollout.switching import NodeBefore, Switching
 from regauge.migrate.sites import template_kinds
 from regauge.model import Object
-from regauge.model.kinds import CORE_EVENT
+from regauge.model.kinds import CORE_EVENT, DAEMON_SET
 
 POLL_S = 2.0
 FACTS = "facts"
@@ -302,9 +303,7 @@ class Rollout:
                     await self._save(step, number, Saved(made=await self._acts.look_at(action)))
                 await self._acts.ensure(action.objects)
             case Amend():
-                if saved is None:
-                    await self._save(step, number, Saved(before=await self._acts.look_at_patch(action)))
-                await self._acts.patch(action.object, action.patch)
+                await self._amend(step, number, action, saved)
             case Switch():
                 if saved is None:
                     await self._save(step, number, await self._switching.before(action))
@@ -316,6 +315,24 @@ class Rollout:
                     await self._save(step, number, Saved(await self._acts.look_at(action), before))
                 await self._acts.ensure(action.objects)
                 await self._acts.put(action.workload, action.recreate, lambda: self._pods_gone(action))
+
+    async def _amend(self, step: PlanStep, number: int, action: Amend, saved: str | None) -> None:
+        nodes, pods = frozenset(self._plan.spec.nodes), 0
+        spec = action.patch.get("spec")
+        rolls = action.object.kind == DAEMON_SET.kind and isinstance(spec, dict) and "template" in spec
+        if saved is None:
+            if rolls:
+                pods = len(pods_of_daemon_set(action.object, nodes, await self._looking.sight()))
+            before = Saved(before=await self._acts.look_at_patch(action), pods=pods)
+            await self._save(step, number, before)
+        else:
+            pods = msgspec.json.decode(saved, type=Saved).pods
+        await self._acts.patch(action.object, action.patch)
+        began_s = self._clock.monotonic_s()
+        while rolls and (told := behind(action.object, nodes, pods, await self._looking.sight())):
+            if self._clock.monotonic_s() - began_s > action.rolled_out_within_s:
+                raise StepFailed(f"{told} after {action.rolled_out_within_s} s")
+            await self._pause()
 
     async def _pods_gone(self, action: Move) -> None:
         """Until no object and no pod of a deleted workload is left."""
