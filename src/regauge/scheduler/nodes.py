@@ -45,11 +45,13 @@ class PodInfo:
 def pod_info(pod: Pod, *, pod_level: bool = True, mapping: bool = True) -> PodInfo:
     """A pod prepared. `pod_level`: pod-level resources count. `mapping`: so does what devices take of a node.
 
-    Of a pod that waits, what an earlier attempt noted does not count.
+    Of a pod that waits, what an earlier attempt noted does not count, nor do pod-level resources where nodes are scored:
+    upstream's NodeResourcesFit leaves them out.
     """
-    mapped = pod.status.node_allocatable_resource_claim_statuses if mapping and pod.spec.node_name else ()
+    placed = bool(pod.spec.node_name)
+    mapped = pod.status.node_allocatable_resource_claim_statuses if mapping and placed else ()
     requests = pod_requests(pod.spec, pod_level=pod_level, mapped=mapped)
-    cpu, memory = pod_requests_for_scoring(pod.spec, pod_level=pod_level, mapped=mapped)
+    cpu, memory = pod_requests_for_scoring(pod.spec, pod_level=pod_level and placed, mapped=mapped)
     return PodInfo(
         pod,
         (pod.metadata.namespace, pod.metadata.name),

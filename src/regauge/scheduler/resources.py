@@ -196,7 +196,11 @@ def pod_requests(spec: PodSpec, *, pod_level: bool = True, mapped: Statuses = ()
 
 
 def pod_requests_for_scoring(spec: PodSpec, *, pod_level: bool = True, mapped: Statuses = ()) -> tuple[int, int]:
-    """Cpu (thousandths) and memory (bytes) with upstream's assumption for containers that ask for none."""
+    """Cpu (thousandths) and memory (bytes) with upstream's assumption for containers that ask for none; where the pod
+    itself asks for something, only for what nothing in it asks for."""
     missing = {CPU: DEFAULT_CPU_MILLI * _NANO_PER_MILLI, MEMORY: DEFAULT_MEMORY_BYTES * _NANO_PER_UNIT}
+    if pod_level and _of_pod_level(spec):
+        known = _total(spec, {}, pod_level, mapped)
+        missing = {name: amount for name, amount in missing.items() if name not in known}
     total = whole(_total(spec, missing, pod_level, mapped))
     return total.get(CPU, 0), total.get(MEMORY, 0)

@@ -23,6 +23,7 @@ PROGRAMS = {"1.36": "scheduler", "1.37": "scheduler/v037"}
 MOST_BY_CHANCE, ASKED_AGAIN = 6, 12
 MAPPING = "DRANodeAllocatableResources"
 EMPTY_SPECIAL_CLAIM = 252
+POD_LEVEL_SCORE = 852
 ERROR_WHILE_PREEMPTING = (2214, 2913)
 SEEDS = [*range(100), EMPTY_SPECIAL_CLAIM, *ERROR_WHILE_PREEMPTING]
 EMPTY = (
@@ -118,7 +119,7 @@ def test_random_worlds(minor: str) -> None:
 
 @pytest.mark.row(3, how="oracle")
 def test_random_worlds_where_devices_take_of_their_node() -> None:
-    cases = [random_mapped_case(seed) for seed in range(200)]
+    cases = [random_mapped_case(seed) for seed in (*range(200), POD_LEVEL_SCORE)]
     ruling = rules("1.37", {MAPPING: True})
     outcomes = [asked(case, ruling) for case in cases]
     assert wrong_ones(difference_in_mapping, cases, outcomes, PROGRAMS["1.37"], f"{MAPPING}=true") == {}
