@@ -85,6 +85,7 @@ def test_containers_have_a_file_about_their_devices(site: Site, driver: Driver, 
     assert list((driver.state / "dra-device-metadata").iterdir()) == []
 
 
+@pytest.mark.row(68, how="real")
 def test_a_claim_says_how_its_devices_are(site: Site, driver: Driver, pods: Pods) -> None:
     """In its `status.devices`: ready, not ready with the reason, ready again; nothing once it is deallocated."""
     driver.claim("says", "tell-a")
