@@ -100,8 +100,9 @@ def command(
     from time import time
 
     from regauge.audit import Severity, is_at_least
+    from regauge.collect import AUDIT_KINDS
 
-    estate = read_estate(place, kubeconfig, context)
+    estate = read_estate(place, kubeconfig, context, more=AUDIT_KINDS)
     tell_skipped(estate)
     given = _given(estate, kube_version, feature_gates, to, profile, time())
     report = _report(given, profile, waivers, evidence or [])

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from regauge.collect import Estate
     from regauge.kube.http import HttpClient
+    from regauge.model import Kind
 
 From = Annotated[
     str | None,
@@ -28,8 +29,12 @@ def read_estate(
     context: str | None,
     namespace: str = "",
     progress: Callable[[str], None] = lambda _: None,
+    more: tuple[Kind, ...] = (),
 ) -> Estate:
-    """The estate at `place`, or else of the cluster that the context names: `namespace` limits what is read of it."""
+    """The estate at `place`, or else of the cluster that the context names: `namespace` limits what is read of it,
+
+    and kinds in `more` are read besides.
+    """
     gc.set_threshold(*_SELDOM)
     if place is not None:
         from regauge.collect import load_estate
@@ -45,7 +50,7 @@ def read_estate(
     async def collect() -> Estate:
         client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
         try:
-            return await _with_gates(client, await collect_live(client, namespace, progress))
+            return await _with_gates(client, await collect_live(client, namespace, progress, more))
         finally:
             await client.close()
 

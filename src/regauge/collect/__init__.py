@@ -3,13 +3,14 @@
 from regauge.collect.bundle import bundle_bytes, read_node_record
 from regauge.collect.estate import Estate, Skipped
 from regauge.collect.files import load_estate
-from regauge.collect.live import LIVE_KINDS, collect_live
+from regauge.collect.live import AUDIT_KINDS, LIVE_KINDS, collect_live
 from regauge.collect.node import read_node
 from regauge.collect.node_tree import NodeTree
 from regauge.collect.privacy import anonymised, without_secrets
 from regauge.collect.reports import reports_of
 
 __all__ = [
+    "AUDIT_KINDS",
     "LIVE_KINDS",
     "Estate",
     "NodeTree",

@@ -14,6 +14,8 @@ from regauge.collect.estate import Estate, Skipped
 from regauge.kube import Forbidden, KubeClient, NotFound, ObjectList, listed_documents
 from regauge.model import Document, Kind, Snapshot
 from regauge.model.kinds import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
     CONFIG_MAP,
     CRON_JOB,
     DAEMON_SET,
@@ -26,6 +28,7 @@ from regauge.model.kinds import (
     NODE,
     POD,
     POD_DISRUPTION_BUDGET,
+    POD_GROUP,
     PRIORITY_CLASS,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
@@ -33,9 +36,12 @@ from regauge.model.kinds import (
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_QUOTA,
     RESOURCE_SLICE,
+    ROLE,
+    ROLE_BINDING,
     RUNTIME_CLASS,
     SERVICE,
     STATEFUL_SET,
+    WORKLOAD,
 )
 
 LIVE_KINDS: tuple[Kind, ...] = (
@@ -62,6 +68,8 @@ LIVE_KINDS: tuple[Kind, ...] = (
     POD_DISRUPTION_BUDGET,
     CONFIG_MAP,
 )
+AUDIT_KINDS: tuple[Kind, ...] = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, WORKLOAD, POD_GROUP)
+"""What an audit looks at besides: who has which rights, and objects that an upgrade may leave behind."""
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -96,9 +104,14 @@ async def _list_newest(client: KubeClient, kind: Kind, namespace: str) -> tuple[
 
 
 async def collect_live(
-    client: KubeClient, namespace: str = "", progress: Callable[[str], None] = lambda _: None
+    client: KubeClient,
+    namespace: str = "",
+    progress: Callable[[str], None] = lambda _: None,
+    more: tuple[Kind, ...] = (),
 ) -> Estate:
     """Everything the assessment looks at, one list per kind; `namespace` limits the namespaced kinds ("" is all).
+
+    `more` are kinds to read beside them: one that is not served is simply not there.
 
     Only `list` is used. A kind that is forbidden or not served is left out and told in `Estate.skipped`. Raises
     `ServerUnavailable` when the cluster does not answer.
@@ -106,7 +119,7 @@ async def collect_live(
     version = await client.version()
     documents: list[Document] = []
     skipped: list[Skipped] = []
-    optional = operator_kinds()
+    optional = (*operator_kinds(), *more)
     for listed in (*LIVE_KINDS, *optional):
         kind = listed
         progress(kind.plural)
