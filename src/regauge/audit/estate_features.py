@@ -50,6 +50,17 @@ def gate_flips(ground: Ground) -> Iterator[Spot]:
             yield _use(f"{gate} is on now and off in {to.minor}", gate, uses, f"gate {gate}")
 
 
+def version_off(ground: Ground) -> Iterator[Spot]:
+    """API-OFF: a manifest is in a version that is not served by itself. What has a uid was read from a server: it is."""
+    for document in ground.snapshot.all_documents():
+        version = document.api_version
+        known = document.kind in ground.rules.api.get(version, ())
+        if not known or version in ground.rules.served or mapping(document.object.get("metadata")).get("uid"):
+            continue
+        what = f"{document.title} is {version}, which Kubernetes {ground.rules.minor} does not serve unless told to"
+        yield Spot(document.title, what, (seen(document, version, "apiVersion"),))
+
+
 def versions_gone(ground: Ground) -> Iterator[Spot]:
     """UPGRADE-API-GONE: objects are written in a version that the target does not serve."""
     to = ground.given.to

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from regauge.audit.findings import Evidence, Severity
 from regauge.audit.selectors import Selected, select
 from regauge.base import Where
-from regauge.inventory import Inventory, newest_slices, take_inventory
+from regauge.inventory import Inventory, claim_names, newest_slices, take_inventory
 from regauge.model import Document, Kind, NodeReport, Rules, Snapshot, View
 from regauge.model.core import Pod
 from regauge.model.kinds import (
@@ -165,13 +165,8 @@ class Ground:
     def _users(self) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
         found: dict[tuple[str, str], list[Pod]] = defaultdict(list)
         for pod in self.snapshot.pods:
-            named = {one.resource_claim_name for one in pod.spec.resource_claims if one.resource_claim_name}
-            named |= {one.resource_claim_name for one in pod.status.resource_claim_statuses if one.resource_claim_name}
-            if pod.status.extended_resource_claim_status is not None:
-                named.add(pod.status.extended_resource_claim_status.resource_claim_name)
-            for name in named:
-                if name:
-                    found[pod.metadata.namespace, name].append(pod)
+            for name in claim_names(pod):
+                found[pod.metadata.namespace, name].append(pod)
         return {key: tuple(pods) for key, pods in found.items()}
 
     @cached_property

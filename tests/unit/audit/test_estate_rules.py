@@ -76,3 +76,53 @@ def test_the_class_that_the_scheduler_takes_is_named() -> None:
 def test_a_class_that_reaches_several_drivers_is_an_error() -> None:
     (one,) = found("CLASS-OVER-BROAD", "bad")
     assert one.severity is Severity.WARNING
+
+
+@pytest.mark.row(6, how="unit")
+def test_a_driver_that_is_missing_is_not_a_device_that_nobody_advertises() -> None:
+    assert [found(code, "bad") != [] for code in ("DRIVER-MISSING", "DISCOVERY-NONE")] == [True, True]
+    assert {one.code for one in audit_estate(fixture("DRIVER-MISSING", "bad")).findings} == {"DRIVER-MISSING"}
+    assert {one.code for one in audit_estate(fixture("DISCOVERY-NONE", "bad")).findings} == {"DISCOVERY-NONE"}
+    (missing,), (nobody,) = found("DRIVER-MISSING", "bad"), found("DISCOVERY-NONE", "bad")
+    assert (missing.layer, nobody.layer) == ("installation", "discovery")
+
+
+@pytest.mark.row(142, how="unit")
+@pytest.mark.row(143, how="unit")
+def test_drivers_of_both_stacks_are_looked_at() -> None:
+    given = fixture("DRIVER-PRIVILEGED", "bad")
+    (driver,) = given.snapshot.documents(("apps", "DaemonSet"))
+    (volume,) = driver.object["spec"]["template"]["spec"]["volumes"]
+    for path in ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins/x", "/var/run/cdi"):
+        volume["hostPath"]["path"] = path
+        assert "DRIVER-PRIVILEGED" in {one.code for one in audit_estate(given).findings}, path
+    volume["hostPath"]["path"] = "/var/log"
+    assert audit_estate(given).findings == ()
+
+
+@pytest.mark.row(146, how="unit")
+def test_what_is_only_read_of_the_host_is_a_note() -> None:
+    given = fixture("DRIVER-HOSTPATH", "bad")
+    (driver,) = given.snapshot.documents(("apps", "DaemonSet"))
+    assert [one.severity for one in audit_estate(given).findings if one.code == "DRIVER-HOSTPATH"] == ["warning"]
+    driver.object["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["readOnly"] = True
+    assert [one.severity for one in audit_estate(given).findings if one.code == "DRIVER-HOSTPATH"] == ["note"]
+
+
+@pytest.mark.row(148, how="unit")
+def test_who_may_change_a_driver_is_named() -> None:
+    (one,) = found("ACCESS-DRIVERS", "bad")
+    assert one.what == "Group team-a may change DaemonSet g/d, by RoleBinding g/b"
+
+
+@pytest.mark.row(276, how="unit")
+def test_a_gate_that_is_turned_off_after_use() -> None:
+    (one,) = found("FEATURE-OFF", "bad")
+    assert "the gate DRAExtendedResource is off, and 1 objects use it: DeviceClass c" in one.what
+
+
+@pytest.mark.row(277, how="unit")
+def test_objects_that_an_upgrade_leaves_behind() -> None:
+    (one,) = found("UPGRADE-API-GONE", "bad")
+    assert one.severity is Severity.ERROR
+    assert one.what == "1 PodGroup objects are scheduling.k8s.io/v1alpha2, which Kubernetes 1.37 does not have"

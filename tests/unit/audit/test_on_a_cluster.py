@@ -126,9 +126,7 @@ FAULTS: tuple[tuple[list[dict[str, object]], dict[str, list[str]]], ...] = (
 @pytest.mark.row(149, how="unit")
 def test_each_fault_is_found_where_it_was_put(tmp_path: Path) -> None:
     with running(tmp_path / "s", "--nodes", "1") as program:
-        program.kubectl(
-            "wait", "--for=jsonpath={.status.capacity.accel\\.regauge\\.dev/accelerator}=4", "node/node-1"
-        )
+        program.kubectl("wait", "--for=jsonpath={.status.capacity.accel\\.regauge\\.dev/accelerator}=4", "node/node-1")
         assert audited(program) == {}
         expected: dict[str, list[str]] = {}
         for objects, codes in FAULTS:
