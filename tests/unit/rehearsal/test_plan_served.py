@@ -10,24 +10,26 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.support import ROOT
 from tests.unit.cluster.up.program import running
 from tests.unit.rehearsal.played import played
 
 from regauge.features import minor_of, rules
 from regauge.host import RealClock
-from regauge.kube import AlreadyExists, ApiError
+from regauge.kube import AlreadyExists, ApiError, Forbidden
 from regauge.kube.config import load_connection
 from regauge.kube.http import HttpClient
 from regauge.migrate import AskStack, ConvertOptions, Fate, PlanOptions, cleaned, convert, ground_of, plan
 from regauge.migrate.rollout import Holder, Options, Rollout, RolloutState
 from regauge.migrate.rollout.looking import Looking, no_reports
 from regauge.model import Document, Object, find_kind, read_documents
-from regauge.model.kinds import NAMESPACE
+from regauge.model.kinds import NAMESPACE, SECRET, SERVICE_ACCOUNT
 from regauge.rehearsal.plan_state import differences, state_of
 from regauge.rehearsal.plan_world import OwnerWatch, switches_of
 from regauge.rehearsal.samples import sample_estate
@@ -112,6 +114,23 @@ def test_conversions_of_the_samples_are_accepted(kubeconfig: str, to: AskStack) 
     assert told == [] and count >= ENOUGH
 
 
+async def limited(client: HttpClient, kubeconfig: str) -> HttpClient:
+    """A client with a token of the service account that deploy/rollout makes, and with no other rights."""
+    for document in read_documents((ROOT / "deploy/rollout/rbac.yaml").read_bytes(), "rbac.yaml"):
+        assert document.known is not None
+        with contextlib.suppress(AlreadyExists):
+            await client.create(document.known, document.object, document.namespace)
+    request = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "metadata": {"name": "regauge-rollout"},
+    }
+    made = await client.create(SERVICE_ACCOUNT, {**request, "spec": {}}, "regauge", subresource="token")
+    connection = load_connection(os.environ, kubeconfig=kubeconfig)
+    token = made["status"]["token"]
+    return HttpClient(replace(connection, client_certificate_pem="", client_key_pem="", token=token))
+
+
 def test_a_plan_is_carried_out_and_back_while_the_test_plays_the_kubelets(kubeconfig: str) -> None:
     async def body(client: HttpClient) -> None:
         async with played(client):
@@ -122,19 +141,23 @@ def test_a_plan_is_carried_out_and_back_while_the_test_plays_the_kubelets(kubeco
             owners = OwnerWatch(client, switches_of(made))
             await owners.start()
             options = Options(Holder("played"), frozenset("*"), 0.3)
+            actor = await limited(client, kubeconfig)
             try:
-                rollout = Rollout(client, RealClock(), made, options)
+                rollout = Rollout(actor, RealClock(), made, options)
                 before = state_of(await rollout.sight())
                 record = await rollout.run()
                 assert record.state is RolloutState.DONE, record.reason
                 seen = [item.seen for own in record.steps.values() for item in own.results]
                 assert any("objects are accepted in a dry run" in text for text in seen)
-                record = await Rollout(client, RealClock(), made, options).roll_back()
+                record = await Rollout(actor, RealClock(), made, options).roll_back()
                 assert record.state is RolloutState.ROLLED_BACK, record.reason
                 await asyncio.sleep(5.0)
                 assert differences(before, state_of(await rollout.sight())) == ()
                 assert owners.looks and not owners.told
+                with pytest.raises(Forbidden):
+                    await actor.list(SECRET)
             finally:
+                await actor.close()
                 await owners.stop()
 
     served(kubeconfig, body)
