@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from regauge.model import Object
+from regauge.model.core import ENDED_PHASES
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
@@ -120,7 +121,7 @@ def pod_status(pod: Mapping[str, Any]) -> str:
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             return "Unknown"
-        if status.get("phase") not in ("Succeeded", "Failed"):
+        if status.get("phase") not in ENDED_PHASES:
             return "Terminating"
     return reason
 

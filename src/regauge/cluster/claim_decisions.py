@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from regauge.model import Kind, Object
+from regauge.model.core import ENDED_PHASES
 from regauge.model.kinds import POD, POD_GROUP
 from regauge.model.resource import FINALIZER, POD_CLAIM_NAME_ANNOTATION
 
 MAX_GENERATE_NAME = 57
-TERMINAL = ("Succeeded", "Failed")
 
 FindClaim = Callable[[str], Object | None]
 Reference = dict[str, Any]
 
 
 def is_terminal(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") in TERMINAL
+    return (pod.get("status") or {}).get("phase") in ENDED_PHASES
 
 
 def is_done(pod: Object) -> bool:

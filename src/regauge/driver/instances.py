@@ -90,7 +90,7 @@ async def leftovers(kubelet_dir: str, driver: str, mine: Addresses, net: PluginN
     )
     removed = []
     for directory, pattern in places:
-        async with contextlib.aclosing(net.watch(directory)) as seen:  # type: ignore[type-var]  # both nets' are generators
+        async with contextlib.aclosing(net.watch(directory)) as seen:
             names = tuple(await anext(seen))
         for name in names:
             path = f"{directory}/{name}"

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from regauge.model import Quantity, Snapshot
-from regauge.model.core import Container, Pod
+from regauge.model.core import ENDED_PHASES, Container, Pod
 from regauge.model.resource import DEVICE_CLASS_PREFIX, QuantityText
 
 _NATIVE_PREFIXES = ("hugepages-", "attachable-volumes-", "requests.", "limits.")
-_FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def counted_resources(snapshot: Snapshot) -> tuple[CountedResource, ...]:
     """Every extended resource of every node, with what the pods bound to it ask for."""
     requested: dict[tuple[str, str], int] = defaultdict(int)
     for pod in snapshot.pods:
-        if pod.spec.node_name and pod.status.phase not in _FINISHED:
+        if pod.spec.node_name and pod.status.phase not in ENDED_PHASES:
             for name, count in _plugin_ask(pod).items():
                 requested[(pod.spec.node_name, name)] += count
     found = []

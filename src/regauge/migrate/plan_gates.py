@@ -35,14 +35,13 @@ from regauge.migrate.plans import (
 )
 from regauge.migrate.workloads import AskStack, Workload, find_workloads
 from regauge.model import NodeReport, Snapshot
-from regauge.model.core import Pod
+from regauge.model.core import ENDED_PHASES, Pod
 from regauge.model.kinds import DAEMON_SET, NODE, RESOURCE_QUOTA
 from regauge.model.resource import ResourceClaim
 
 SETTLE_S = 120
 """How long a gate without a time of its own is looked at before it counts as failed."""
 SHOWN = 4
-_ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True)
@@ -296,7 +295,7 @@ def _running(gate: Running, now: Sight) -> Found:
 
 def _leaked(now: Sight) -> Iterable[str]:
     pods = {pod.metadata.uid: pod for pod in now.snapshot.pods}
-    running = {(p.metadata.namespace, p.metadata.name) for p in pods.values() if p.status.phase not in _ENDED}
+    running = {(p.metadata.namespace, p.metadata.name) for p in pods.values() if p.status.phase not in ENDED_PHASES}
     for claim in now.snapshot.claims:
         title = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
         if claim.status.allocation is None:

@@ -18,7 +18,7 @@ from regauge.migrate.stakes import kind_risk
 from regauge.migrate.verdict import Verdict
 from regauge.migrate.workloads import AskStack, Workload, admits
 from regauge.model import Snapshot
-from regauge.model.core import Node, Pod
+from regauge.model.core import ENDED_PHASES, Node, Pod
 
 MODEL_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")
 
@@ -216,7 +216,7 @@ def _holdings(workloads: Iterable[Workload]) -> Iterator[Holding]:
         counts = counts_of_pod(workload)
         if counts:
             for pod in workload.pods:
-                if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed"):
+                if pod.spec.node_name and pod.status.phase not in ENDED_PHASES:
                     yield Holding(workload, pod, pod.spec.node_name, counts)
 
 
@@ -270,7 +270,7 @@ def _free_elsewhere(snapshot: Snapshot, nodes: frozenset[str], names: frozenset[
         if node.metadata.name not in nodes:
             free[node.metadata.name] = Counter({n: whole(node.status.allocatable.get(n, 0)) for n in sorted(names)})
     for pod in snapshot.pods:
-        if pod.spec.node_name in free and pod.status.phase not in ("Succeeded", "Failed"):
+        if pod.spec.node_name in free and pod.status.phase not in ENDED_PHASES:
             for container in pod.spec.containers:
                 for name in names & set(container.resources.limits):
                     free[pod.spec.node_name][name] -= whole(container.resources.limits[name])

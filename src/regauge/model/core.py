@@ -249,6 +249,10 @@ class PodStatus(View, frozen=True):
     start_time: str | None = None
 
 
+ENDED_PHASES = ("Succeeded", "Failed")
+"""Phases that a pod does not leave: it uses nothing any more."""
+
+
 class Pod(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -82,7 +82,7 @@ class MemoryNet:
         channel.closed.add_done_callback(lambda _: self._channels.pop(channel, None))
         return channel
 
-    async def watch(self, directory: str) -> AsyncIterator[Mapping[str, int]]:
+    async def watch(self, directory: str) -> AsyncGenerator[Mapping[str, int], None]:
         prefix = directory.rstrip("/") + "/"
         told: dict[str, int] | None = None
         while True:

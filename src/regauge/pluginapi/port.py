@@ -6,7 +6,7 @@ know only this port, so a rehearsal without sockets runs the same code as a node
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -162,7 +162,7 @@ class PluginNet(Protocol):
     async def connect(self, address: str, timeout_s: float = 10.0) -> Channel:
         """Raises `RpcError` `Unavailable` or `DeadlineExceeded` when nobody answers in time."""
 
-    def watch(self, directory: str) -> AsyncIterator[Mapping[str, int]]:
+    def watch(self, directory: str) -> AsyncGenerator[Mapping[str, int], None]:
         """The sockets in a directory (name to an identity that changes when it is made anew), now and at each change."""
 
     async def remove(self, address: str) -> None:

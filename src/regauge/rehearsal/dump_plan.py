@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from regauge import inventory
 from regauge.inventory import is_extended_resource, newest_slices, whole
 from regauge.model import Document, Kind, Object, Snapshot, to_v1, view, with_defaults
-from regauge.model.core import Node, Pod
+from regauge.model.core import ENDED_PHASES, Node, Pod
 from regauge.model.kinds import (
     CONFIG_MAP,
     CORE_EVENT,
@@ -30,7 +30,6 @@ from regauge.rehearsal.stand_ins import StandInPlugin
 LEFT_OUT: tuple[Kind, ...] = (NODE, POD, RESOURCE_SLICE, CORE_EVENT, EVENT, LEASE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT)
 # Beyond this a resource counts units, such as MiB, and no devices: a kubelet that counts them by itself does as well.
 MOST_DEVICES = 2048
-FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def plan_dump(snapshot: Snapshot) -> DumpPlan:
 
 
 def _is_active(document: Document) -> bool:
-    return (document.object.get("status") or {}).get("phase") not in FINISHED
+    return (document.object.get("status") or {}).get("phase") not in ENDED_PHASES
 
 
 def _kept(document: Document) -> Object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -127,7 +127,7 @@ class FaultyNet:
     async def connect(self, address: str, timeout_s: float = 10.0) -> Channel:
         return await self.inner.connect(address, timeout_s)
 
-    def watch(self, directory: str) -> AsyncIterator[Mapping[str, int]]:
+    def watch(self, directory: str) -> AsyncGenerator[Mapping[str, int], None]:
         return self.inner.watch(directory)
 
     async def remove(self, address: str) -> None:

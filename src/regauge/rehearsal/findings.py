@@ -12,13 +12,13 @@ from regauge.cdi.directory import SpecDirectories
 from regauge.cluster.api import Api
 from regauge.cluster.deletion import seconds_of
 from regauge.model import Object, view
+from regauge.model.core import ENDED_PHASES
 from regauge.model.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.model.resource import ResourceClaim
 from regauge.rehearsal.node_state import NodeState, node_states
 from regauge.rehearsal.nodes import NodeWorld
 
 PARTIAL_AFTER_S = 30.0
-ENDED = ("Succeeded", "Failed")
 Place = tuple[str, str, str]
 
 
@@ -229,7 +229,7 @@ def _partial(picture: _Picture) -> Iterator[Finding]:
             if owner.get("controller") and pod["spec"].get("resourceClaims"):
                 groups.setdefault(f"{owner['kind']} {owner['name']}", []).append(pod)
     for name, pods in groups.items():
-        alive = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED]
+        alive = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED_PHASES]
         holding = [pod for pod in alive if pod["spec"].get("nodeName")]
         waiting = [pod for pod in alive if not pod["spec"].get("nodeName")]
         oldest_s = min((seconds_of(pod["metadata"]["creationTimestamp"]) for pod in waiting), default=picture.now_s)

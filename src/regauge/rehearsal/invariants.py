@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from regauge.kube import WatchEvent
 from regauge.model import Kind, Object, Quantity, view
+from regauge.model.core import ENDED_PHASES
 from regauge.model.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.model.resource import POD_CLAIM_NAME_ANNOTATION, ResourceClaim, ResourceSlice
 from regauge.rehearsal.node_state import Held, NodeState, node_states, traces
 from regauge.rehearsal.nodes import NodeWorld
 
-ENDED = ("Succeeded", "Failed")
 SLICE_CHECK = "a pool that changes has a new generation"
 PLACE = tuple[str, str, str]
 
@@ -74,7 +74,7 @@ class Invariants:
     def _check(self, *, settled: bool) -> list[Violation]:
         claims = [view(one, ResourceClaim) for one in self._api.list(RESOURCE_CLAIM)]
         nodes = node_states(self._world)
-        known = {pod["metadata"]["uid"] for pod in self._api.list(POD) if phase_of(pod) not in ENDED}
+        known = {pod["metadata"]["uid"] for pod in self._api.list(POD) if phase_of(pod) not in ENDED_PHASES}
         found = [
             *self._slice_trouble,
             *_one_holder(claims),
@@ -100,7 +100,7 @@ class Invariants:
         asked: dict[tuple[str, str], int] = defaultdict(int)
         for pod in pods.values():
             node = pod["spec"].get("nodeName")
-            if not node or phase_of(pod) in ENDED:
+            if not node or phase_of(pod) in ENDED_PHASES:
                 continue
             for container in pod["spec"]["containers"]:
                 for name, value in ((container.get("resources") or {}).get("limits") or {}).items():
@@ -245,7 +245,7 @@ def _owned(claims: Iterable[ResourceClaim], pods: Mapping[str, Object]) -> Itera
             yield Violation("no allocation without an owner", f"{_name(claim)} is allocated and nobody has it")
         for user in users:
             pod = pods.get(user.uid)
-            if user.resource == "pods" and (pod is None or phase_of(pod) in ENDED):
+            if user.resource == "pods" and (pod is None or phase_of(pod) in ENDED_PHASES):
                 yield Violation(
                     "no allocation without an owner", f"{_name(claim)} is reserved for {user.name}, which ended"
                 )

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from regauge.kube import Gone, KubeClient, NotFound
 from regauge.model import Kind, Object, find_kind, view
-from regauge.model.core import Pod
+from regauge.model.core import ENDED_PHASES, Pod
 from regauge.model.kinds import POD, RESOURCE_CLAIM
 from regauge.rehearsal.world import World
 
@@ -126,7 +126,7 @@ def pod_state(pod: Pod) -> str:
     """A pod's state in a few words, coarse enough not to depend on how status writes fall together."""
     if pod.metadata.deletion_timestamp:
         return "terminating"
-    if pod.status.phase in ("Succeeded", "Failed"):
+    if pod.status.phase in ENDED_PHASES:
         return f"{pod.status.phase} {pod.status.reason}".strip()
     if not pod.spec.node_name:
         return "waiting for a node"

@@ -10,6 +10,7 @@ from regauge.cluster.deletion import seconds_of
 from regauge.cluster.port import ClusterApi, Key
 from regauge.kube import ApiError, NotFound, WatchEvent
 from regauge.model import Kind, Object, find_kind
+from regauge.model.core import ENDED_PHASES
 from regauge.model.kinds import POD
 
 POD_TEMPLATE_HASH = "pod-template-hash"
@@ -84,7 +85,7 @@ def phase(pod: Object) -> str:
 
 
 def is_finished(pod: Object) -> bool:
-    return phase(pod) in ("Succeeded", "Failed")
+    return phase(pod) in ENDED_PHASES
 
 
 def is_terminating(object_: Object) -> bool:

@@ -255,7 +255,7 @@ class DeviceManager:
 
     async def _remove_sockets(self, directory: str) -> None:
         names: Sequence[str] = ()
-        async with contextlib.aclosing(self.net.watch(directory)) as seen:  # type: ignore[type-var]  # watches are generators
+        async with contextlib.aclosing(self.net.watch(directory)) as seen:
             async for sockets in seen:
                 names = tuple(sockets)
                 break

@@ -30,11 +30,9 @@ from regauge.cluster.port import ClusterApi
 from regauge.cluster.runtimes import ContainerState, Runtime
 from regauge.kube import WatchEvent
 from regauge.model import Object
-from regauge.model.core import Pod
+from regauge.model.core import ENDED_PHASES, Pod
 from regauge.pluginapi import PluginNet, Served, Services
 from regauge.scheduler import NOT_ALIGNED_REASON
-
-_TERMINAL = ("Succeeded", "Failed")
 
 
 class Kubelet:
@@ -180,7 +178,7 @@ class Kubelet:
     async def _added(self, object_: Object) -> None:
         worker = PodWorker(self._node, object_, self._ended)
         self._workers[worker.uid] = worker
-        if object_.get("status", {}).get("phase") in _TERMINAL:
+        if object_.get("status", {}).get("phase") in ENDED_PHASES:
             worker.machine.step(PodEvent.ADOPTED)
         else:
             await self._admit(worker)

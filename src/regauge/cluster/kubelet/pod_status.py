@@ -12,7 +12,7 @@ from typing import Any
 from regauge.cluster.kubelet.pod_plan import ContainerRecord, Ended
 from regauge.cluster.kubelet.work import timestamp
 from regauge.cluster.runtimes import ContainerState
-from regauge.model.core import Pod
+from regauge.model.core import ENDED_PHASES, Pod
 
 Status = dict[str, Any]
 
@@ -196,7 +196,7 @@ def _initialized(facts: Facts, phase: str) -> Status:
 
 
 def _ready(facts: Facts, statuses: Mapping[str, Status], phase: str) -> Status:
-    if phase in ("Succeeded", "Failed"):
+    if phase in ENDED_PHASES:
         return {"status": "False", "reason": "PodCompleted" if phase == "Succeeded" else "PodFailed"}
     asked = [name for name, record in facts.records.items() if not record.init or record.sidecar]
     unready = [name for name in asked if not statuses[name]["ready"]]

@@ -31,7 +31,7 @@ from regauge.cluster.kubelet.pod_plan import (
 from regauge.cluster.kubelet.pod_status import Facts, ended_of, pod_status, shown
 from regauge.cluster.runtimes import ContainerState, StartFailed
 from regauge.model import Object, view
-from regauge.model.core import Pod
+from regauge.model.core import ENDED_PHASES, Pod
 
 
 class PodWorker:
@@ -271,7 +271,7 @@ class PodWorker:
         if self._told and self._told[0] is old and self._told[1:] == made_of:
             return True
         status = pod_status(facts, old)
-        ended = status["phase"] in ("Succeeded", "Failed")
+        ended = status["phase"] in ENDED_PHASES
         if ended and not terminal:
             status["phase"] = old.get("phase", "Pending")
         written = self._node.write_status(self.pod, status)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from regauge.kube import KubeClient, NotFound, read_snapshot
 from regauge.migrate.plan_gates import Sight
 from regauge.model import Kind, NodeReport, view
-from regauge.model.core import Node, Pod
+from regauge.model.core import ENDED_PHASES, Node, Pod
 from regauge.model.kinds import DEVICE_KINDS, NODE, POD, RESOURCE_CLAIM, RESOURCE_QUOTA, RESOURCE_SLICE, WORKLOAD_KINDS
 from regauge.model.resource import ResourceClaim, ResourceSlice
 
@@ -46,7 +46,7 @@ class Looking:
         """The pods of a node that have not ended."""
         found = await self._kube.list(POD, field_selector=f"spec.nodeName={node}")
         pods = [view(item, Pod) for item in found.items]
-        return [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
+        return [pod for pod in pods if pod.status.phase not in ENDED_PHASES]
 
     async def slices_on(self, node: str) -> list[ResourceSlice]:
         found = await self._kube.list(RESOURCE_SLICE, field_selector=f"spec.nodeName={node}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import grpc
@@ -87,7 +87,7 @@ class WireNet:
             raise
         return WireChannel(channel)
 
-    async def watch(self, directory: str) -> AsyncIterator[Mapping[str, int]]:
+    async def watch(self, directory: str) -> AsyncGenerator[Mapping[str, int], None]:
         told: Mapping[str, int] | None = None
         while True:
             seen = sockets_in(directory)
