@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from regauge.base import Clock, InputError, TransientError
 from regauge.kube import AlreadyExists, Conflict, KubeClient, NotFound
 from regauge.migrate.plans import Plan
+from regauge.migrate.rollout.packing import packed, unpacked
 from regauge.migrate.rollout.record import Record, new_record, read_record, write_record
 from regauge.model import Object
 from regauge.model.kinds import CONFIG_MAP, LEASE, NAMESPACE
@@ -113,14 +114,14 @@ class Ledger:
         except NotFound:
             return None
         text = (found.get("data") or {}).get(_RECORD)
-        return read_record(text, self.place) if text is not None else None
+        return read_record(unpacked(text, self.place), self.place) if text is not None else None
 
     async def open(self, plan: Plan) -> Record:
         """The record of this plan, made where there is none. Raises `InputError` for a record of another plan of the name."""
         record = await self.load()
         if record is None:
             record = new_record(plan)
-            body = {"metadata": {"name": self._name}, "data": {_RECORD: write_record(record)}}
+            body = {"metadata": {"name": self._name}, "data": {_RECORD: packed(write_record(record))}}
             await self._kube.create(CONFIG_MAP, body, self._holder.namespace)
         if record.digest != plan.digest:
             raise InputError(
@@ -133,7 +134,7 @@ class Ledger:
     async def save(self, record: Record) -> None:
         """Write the record."""
         await self._kube.patch(
-            CONFIG_MAP, self._name, {"data": {_RECORD: write_record(record)}}, self._holder.namespace
+            CONFIG_MAP, self._name, {"data": {_RECORD: packed(write_record(record))}}, self._holder.namespace
         )
 
     async def request(self, what: str | None) -> None:
@@ -158,14 +159,16 @@ class Ledger:
             found = await self._kube.get(CONFIG_MAP, self._step_name(step), self._holder.namespace)
         except NotFound:
             return {}
-        return dict(found.get("data") or {})
+        place = f"ConfigMap {self._holder.namespace}/{self._step_name(step)}"
+        return {key: unpacked(text, place) for key, text in (found.get("data") or {}).items()}
 
     async def remember(self, step: str, key: str, text: str) -> None:
         """Add a note."""
         try:
-            await self._kube.patch(CONFIG_MAP, self._step_name(step), {"data": {key: text}}, self._holder.namespace)
+            body = {"data": {key: packed(text)}}
+            await self._kube.patch(CONFIG_MAP, self._step_name(step), body, self._holder.namespace)
         except NotFound:
-            body = {"metadata": {"name": self._step_name(step)}, "data": {key: text}}
+            body = {"metadata": {"name": self._step_name(step)}, "data": {key: packed(text)}}
             await self._kube.create(CONFIG_MAP, body, self._holder.namespace)
 
     async def forget(self, step: str) -> None:
