@@ -21,6 +21,7 @@ from regauge.cli import (
     explain,
     features,
     flavor,
+    gang,
     inventory,
     plan,
     queue,
@@ -83,6 +84,7 @@ app.add_typer(cdi.app, name="cdi")
 app.add_typer(collect.app, name="collect")
 app.add_typer(driver.app, name="driver")
 app.add_typer(flavor.app, name="flavor")
+app.add_typer(gang.app, name="gang")
 app.add_typer(queue.app, name="queue")
 app.add_typer(rollout.app, name="rollout")
 app.add_typer(up.app, name="up")

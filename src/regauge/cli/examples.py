@@ -26,6 +26,7 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge whatif --from DIR --drain NODE", "which pods would find no place, and what stays free, before you do it"),
     ("regauge whatif --from DIR --fits deployment/NAMESPACE/NAME", "how many more copies of a workload fit"),
     ("regauge queue check", "what Kueue charges beside what its pods hold, and why the two differ"),
+    ("regauge gang check", "gangs that can be placed as a whole, and those that hold devices and cannot run"),
     ("regauge plan DIR --write plan.yaml", "the move of whole node pools: steps, gates, rollback; reads only"),
     ("regauge rehearse sample --plan auto", "the plan of the sample estate carried out with faults, and rolled back"),
     ("regauge rollout run plan.yaml", "a plan on a cluster, as far as nobody has to be asked"),

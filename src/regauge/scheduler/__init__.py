@@ -30,6 +30,7 @@ from regauge.scheduler.explaining_pods import NodeVerdict, PodAnswer, example_no
 from regauge.scheduler.extended import ClassResolver, extended_claim
 from regauge.scheduler.filters import matches_required_affinity, tolerates, untolerated
 from regauge.scheduler.finding import claim_named, find_named, near
+from regauge.scheduler.gang_checking import GangAnswer, GangHolder, check_gangs
 from regauge.scheduler.gangs import WAITS, GroupOutcome, schedule_group
 from regauge.scheduler.holding import HeldDevice, Holding, given, node_requirements
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
@@ -84,6 +85,8 @@ __all__ = [
     "Drain",
     "ExtendedClaim",
     "Fitting",
+    "GangAnswer",
+    "GangHolder",
     "GroupOutcome",
     "Held",
     "HeldDevice",
@@ -121,6 +124,7 @@ __all__ = [
     "as_stored",
     "binding_conditions_on",
     "changed",
+    "check_gangs",
     "check_node",
     "check_queues",
     "claim_named",

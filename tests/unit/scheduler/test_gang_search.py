@@ -1,0 +1,110 @@
+"""Gangs placed together: as good as trying out everything, and better than one pod after the other."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.scheduler.making import DRIVER, RULES, device_class, node, pod, slice_of, state
+
+from regauge.model import view
+from regauge.model.core import Pod
+from regauge.model.resource import ResourceClaim
+from regauge.scheduler import State
+from regauge.scheduler.gang_search import place_together
+
+Wish = tuple[int, frozenset[int]]
+
+
+def asking(name: str, wish: Wish) -> tuple[Pod, ResourceClaim]:
+    """A pod for `count` devices out of those with certain numbers."""
+    count, numbers = wish
+    expression = " || ".join(f'device.attributes["{DRIVER}"].idx == {one}' for one in sorted(numbers)) or "false"
+    exactly = {
+        "deviceClassName": DRIVER,
+        "allocationMode": "ExactCount",
+        "count": count,
+        "selectors": [{"cel": {"expression": expression}}],
+    }
+    document = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"devices": {"requests": [{"name": "g", "exactly": exactly}]}},
+    }
+    claims = [{"name": "gpu", "resourceClaimName": name}]
+    return pod(name, resourceClaims=claims), view(document, ResourceClaim)
+
+
+def world(devices: list[int], wishes: list[Wish]) -> tuple[State, list[Pod]]:
+    made = [asking(f"p{index}", wish) for index, wish in enumerate(wishes)]
+    nodes: list[Any] = []
+    for index, count in enumerate(devices):
+        nodes += [node(f"n{index}"), slice_of(f"n{index}", count)]
+    pods = [one for one, _ in made]
+    return state(*nodes, device_class(), *(claim for _, claim in made), *pods, ruling=RULES), pods
+
+
+def brute_force(devices: list[int], wishes: list[Wish], needed: int) -> bool:
+    """Whether so many of the wishes come true together, by trying out all devices for all of them."""
+
+    def most(left: list[Wish], free: frozenset[tuple[int, int]]) -> int:
+        if not left:
+            return 0
+        (count, numbers), rest = left[0], left[1:]
+        best = most(rest, free)
+        for there in range(len(devices)):
+            fitting = sorted(one for one in free if one[0] == there and one[1] in numbers)
+            for taken in combinations(fitting, count):
+                best = max(best, 1 + most(rest, free - set(taken)))
+        return best
+
+    return most(wishes, frozenset((n, d) for n, count in enumerate(devices) for d in range(count))) >= needed
+
+
+def test_going_back_helps_where_one_after_the_other_does_not() -> None:
+    """The first takes the only device that the second could have had."""
+    made, pods = world([2], [(1, frozenset({0, 1})), (1, frozenset({0}))])
+    found = place_together(pods, 2, made, random.Random(1))
+    assert found.fits and not found.in_order and found.complete
+    assert sorted(found.places) == [("p0", "n0"), ("p1", "n0")]
+    assert found.why.startswith("pod p1: ")
+
+
+def test_what_fits_in_order_needs_no_search() -> None:
+    made, pods = world([2, 2], [(2, frozenset({0, 1}))] * 2)
+    found = place_together(pods, 2, made, random.Random(1), steps=0)
+    assert found.fits and found.in_order and {place for _, place in found.places} == {"n0", "n1"}
+
+
+def test_a_search_that_is_given_up_is_no_answer() -> None:
+    made, pods = world([2], [(1, frozenset({0, 1})), (1, frozenset({0}))])
+    found = place_together(pods, 2, made, random.Random(1), steps=1)
+    assert not found.fits and not found.complete
+
+
+def test_like_pods_that_lack_one_device_are_told_without_a_search() -> None:
+    wish = (8, frozenset(range(8)))
+    made, pods = world([8] * 20 + [7], [wish] * 21)
+    found = place_together(pods, 21, made, random.Random(1), steps=0)
+    assert not found.fits and found.complete and found.why == "at most 20 of 21 fit"
+    made, pods = world([7], [wish])
+    found = place_together(pods, 1, made, random.Random(1), steps=0)
+    assert found.why.startswith("at most 0 of 1 fit: pod p0: ") and "cannot allocate all claims" in found.why
+
+
+WISH = st.tuples(st.integers(1, 2), st.frozensets(st.integers(0, 2), min_size=1))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=2), st.lists(WISH, min_size=1, max_size=4), st.data())
+def test_equal_to_trying_out_everything(devices: list[int], wishes: list[Wish], data: st.DataObject) -> None:
+    needed = data.draw(st.integers(1, len(wishes)))
+    made, pods = world(devices, wishes)
+    found = place_together(pods, needed, made, random.Random(1), steps=100_000)
+    assert found.complete
+    assert found.fits is brute_force(devices, wishes, needed)
+    assert not made.pending
+    assert not any(made.is_assumed(("default", one.metadata.name)) for one in pods)
+    assert not any(made.devices.is_flying(one.metadata.uid) for one in made.claims.values())
