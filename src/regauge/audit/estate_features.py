@@ -50,9 +50,15 @@ def gate_flips(ground: Ground) -> Iterator[Spot]:
             yield _use(f"{gate} is on now and off in {to.minor}", gate, uses, f"gate {gate}")
 
 
+def unreadable(ground: Ground) -> Iterator[Spot]:
+    """OBJECT-UNREADABLE: an object's form is not that of its kind, or one that cannot be turned into today's."""
+    for document, error in ground.unreadable:
+        yield Spot(document.title, error.what, (Evidence(at(document, error.where.field), error.what),))
+
+
 def version_off(ground: Ground) -> Iterator[Spot]:
     """API-OFF: a manifest is in a version that is not served by itself. What has a uid was read from a server: it is."""
-    for document in ground.snapshot.all_documents():
+    for document in ground.given.snapshot.all_documents():
         version = document.api_version
         known = document.kind in ground.rules.api.get(version, ())
         if not known or version in ground.rules.served or mapping(document.object.get("metadata")).get("uid"):
@@ -68,7 +74,7 @@ def versions_gone(ground: Ground) -> Iterator[Spot]:
         return
     groups = {version.partition("/")[0] for version in (*to.api, *ground.rules.api)}
     found: dict[tuple[str, str], list[Document]] = defaultdict(list)
-    for document in ground.snapshot.all_documents():
+    for document in ground.given.snapshot.all_documents():
         known = document.kind in {kind for kinds in (*to.api.values(), *ground.rules.api.values()) for kind in kinds}
         served = document.kind in to.api.get(document.api_version, ())
         if document.api_version.partition("/")[0] in groups and known and not served:

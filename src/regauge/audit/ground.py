@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 from regauge.audit.findings import Evidence, Severity
 from regauge.audit.selectors import Selected, select
-from regauge.base import Where
+from regauge.base import InputError, Where
 from regauge.inventory import Inventory, claim_names, newest_slices, take_inventory
-from regauge.model import Document, Kind, NodeReport, Rules, Snapshot, View
-from regauge.model.core import Pod
+from regauge.model import Document, Kind, NodeReport, Rules, Snapshot, View, document_view
+from regauge.model.core import Node, Pod
 from regauge.model.kinds import (
     DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
     NAMESPACE,
     NODE,
     POD,
@@ -25,10 +26,26 @@ from regauge.model.kinds import (
     RESOURCE_SLICE,
 )
 from regauge.model.node_files import NodeFiles
-from regauge.model.resource import Device, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from regauge.model.resource import (
+    Device,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from regauge.scheduler import State
 
 V = TypeVar("V", bound=View)
+_VIEWS: tuple[tuple[Kind, type[View]], ...] = (
+    (NODE, Node),
+    (POD, Pod),
+    (DEVICE_CLASS, DeviceClass),
+    (RESOURCE_SLICE, ResourceSlice),
+    (RESOURCE_CLAIM, ResourceClaim),
+    (RESOURCE_CLAIM_TEMPLATE, ResourceClaimTemplate),
+    (DEVICE_TAINT_RULE, DeviceTaintRule),
+)
 GRACE_S = 300.0
 """How long something may be under way before it counts as stuck, in seconds."""
 
@@ -64,11 +81,14 @@ class Spot:
 
 
 class Ground:
-    """An `AuditInput` with what several rules ask of it, worked out once."""
+    """An `AuditInput` with what several rules ask of it, worked out once.
+
+    `snapshot` is without the objects that cannot be read; these are in `unreadable`, with why.
+    """
 
     def __init__(self, given: AuditInput) -> None:
         self.given = given
-        self.snapshot = given.snapshot
+        self.snapshot, self.unreadable = readable(given.snapshot)
         self.rules = given.rules
         self.selected: dict[tuple[str, ...], Selected] = {}
 
@@ -182,6 +202,23 @@ class Ground:
     @cached_property
     def _pod_documents(self) -> Mapping[tuple[str, str], Document]:
         return {(one.namespace, one.name): one for one in self.snapshot.documents(POD)}
+
+
+def readable(snapshot: Snapshot) -> tuple[Snapshot, tuple[tuple[Document, InputError], ...]]:
+    """The snapshot without the objects that cannot be read, and these: one bad manifest must not hide the others."""
+    bad: dict[int, tuple[Document, InputError]] = {}
+    for kind, type_ in _VIEWS:
+        try:
+            snapshot.views(kind, type_)
+        except InputError:
+            for document in snapshot.documents(kind):
+                try:
+                    document_view(document, type_)
+                except InputError as error:
+                    bad[id(document)] = (document, error)
+    if not bad:
+        return snapshot, ()
+    return Snapshot.of(one for one in snapshot.all_documents() if id(one) not in bad), tuple(bad.values())
 
 
 def at(document: Document, field_: str | None = None) -> Where:

@@ -93,6 +93,7 @@ CHECKS: Mapping[str, Check] = {
     "FEATURE-OFF": estate_features.gated,
     "FEATURE-ALPHA": estate_features.immature,
     "VERSION-SKEW": estate_features.skew,
+    "OBJECT-UNREADABLE": estate_features.unreadable,
     "API-OFF": estate_features.version_off,
     "UPGRADE-API-GONE": estate_features.versions_gone,
     "UPGRADE-GATE": estate_features.gate_flips,

@@ -138,7 +138,7 @@ def _given(
         estate.source,
         now_s,
         estate.nodes,
-        reports_of(estate),
+        reports_of(estate) if estate.nodes else (),
         kube_version or estate.git_version or "",
         rules(to) if to else None,
     )

@@ -113,3 +113,12 @@ def test_one_claim_behind_a_deployment() -> None:
     apart = only(audit, "CLAIM-APART")
     assert (apart.where, "3 pods stay pending" in apart.what) == ("Deployment team-a/local", True)
     assert "resourceClaimTemplateName" in apart.fix
+
+
+def test_one_object_that_cannot_be_read_does_not_hide_the_others() -> None:
+    data = shared("cases/26-old-dra-manifests-to-v1/input.yaml").read_bytes()
+    audit = audit_estate(estate_of(list(read_documents(data, "input.yaml")), {}), Profile.MANIFESTS)
+    found = only(audit, "OBJECT-UNREADABLE")
+    assert found.where == "ResourceClaim team-a/classic"
+    assert found.evidence[0].where.line == 46
+    assert "API-OFF" in {one.code for one in audit.findings}
