@@ -83,18 +83,13 @@ def command(
     regauge rehearse sample --plan auto --report report.html
     regauge rehearse DIR --plan plan.yaml
     """
-    from regauge.base import InputError
-
-    if live and simulated:
-        raise InputError("--live and --simulated exclude each other", fix="give one of them")
     from regauge.rehearsal import Mode, RehearsalOptions, rehearse, write_report
 
+    _refuse_together(("--live", live), ("--simulated", simulated))
+    _refuse_together(("--plan", plan), ("--convert", convert))
+    if input_ is None:
+        _refuse_without_estate(("--plan", plan), ("--convert", convert))
     mode = Mode.LIVE if live else Mode.SIMULATED if simulated else None
-    if (plan or convert) and input_ is None:
-        told = "--plan" if plan else "--convert"
-        raise InputError(f"{told} needs an estate", fix="give a dump as INPUT, or `sample` for the packaged one")
-    if plan and convert:
-        raise InputError("--plan and --convert exclude each other", fix="give one of them")
     options = RehearsalOptions(
         mode=mode,
         seed=seed,
@@ -114,6 +109,21 @@ def command(
     else:
         print_document(result.as_document(), output)
     raise typer.Exit(0 if result.holds else 1)
+
+
+def _refuse_together(*given: tuple[str, object]) -> None:
+    from regauge.base import InputError
+
+    if all(value for _, value in given):
+        raise InputError(f"{' and '.join(name for name, _ in given)} exclude each other", fix="give one of them")
+
+
+def _refuse_without_estate(*given: tuple[str, object]) -> None:
+    from regauge.base import InputError
+
+    told = next((name for name, value in given if value), None)
+    if told is not None:
+        raise InputError(f"{told} needs an estate", fix="give a dump as INPUT, or `sample` for the packaged one")
 
 
 def _manifests(place: str | None) -> tuple[Document, ...] | None:
