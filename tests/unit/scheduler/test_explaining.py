@@ -365,7 +365,7 @@ def test_hand_written_objects_are_completed_and_stored_ones_left_alone() -> None
 
 
 def test_a_stored_pod_waits_for_the_claim_that_its_controller_has_not_made() -> None:
-    stored = pod(claims="[{name: g, resourceClaimTemplateName: t}]").replace(
+    stored = pod(claims="[{name: g, resourceClaimTemplateName: t}]", schedulerName="default-scheduler").replace(
         "namespace: team}", "namespace: team, uid: u}", 1
     )
     found = told_pod(CLASS, node("n1"), claim("t", ONE, kind="ResourceClaimTemplate"), stored)
