@@ -19,6 +19,10 @@ from bench._estate import write_estate
 
 PODS, NODES = 100_000, 5_000
 LIMIT_S, LIMIT_MIB = 30.0, 1536
+SOURCES = (
+    "--source=nvidia.com/gpu=gpu-system/nvidia-device-plugin",
+    "--source=gpu.nvidia.com=gpu-system/nvidia-dra-driver",
+)
 MEASURED = """
 import resource
 from regauge.cli.app import main
@@ -72,7 +76,7 @@ def rows(pods: int, nodes: int, slack: float = 1.0) -> Iterator[Row]:
         yield Row(f"assess, {size}", run.took_s, None, limit, wrong)
         for what, arguments in (
             ("assess as a page", ("assess", str(estate), "-o", "html")),
-            ("plan", ("plan", str(estate), "-o", "json")),
+            ("plan", ("plan", str(estate), *SOURCES, "-o", "json")),
             ("collect --anonymise", ("collect", "--from", str(estate), "-o", str(place / "b.zip"), "--anonymise")),
         ):
             run = measured(place, *arguments)

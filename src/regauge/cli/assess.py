@@ -264,6 +264,7 @@ def _workload(row: AssessRow) -> dict[str, Any]:
         "ready": row.ready,
         "effort": row.effort.value,
         "risk": row.risk,
+        "groups": list(row.groups),
         "needs": list(row.needs),
         "part": row.part,
         "manifest": _manifest(row.growth),

@@ -9,6 +9,7 @@ import msgspec
 
 from regauge.inventory import is_extended_resource, newest_slices, whole
 from regauge.migrate.dependents import Dependent, find_dependents
+from regauge.migrate.gangs import groups_of
 from regauge.migrate.ground import ground_of
 from regauge.migrate.growth import Growth, growth_of
 from regauge.migrate.labels import describes_devices
@@ -31,7 +32,8 @@ PENDING_REASON_LENGTH = 160
 class AssessRow:
     """One ask of one workload. `needs` is empty where nothing is needed; `ready` says whether it could move as it is.
 
-    `risk` grows with the devices in use and with what a workload of its kind loses when it is disturbed.
+    `risk` grows with the devices in use and with what a workload of its kind loses when it is disturbed. `groups` says what
+    admits its pods together.
     """
 
     namespace: str
@@ -50,6 +52,7 @@ class AssessRow:
     part: str = ""
     effort: Effort = Effort.NONE
     risk: int = 0
+    groups: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -173,6 +176,7 @@ def _row(workload: Workload, ask: Ask, estate: _Estate, growth: Growth | None, t
         workload.part,
         effort_of(ask.stack, blockers, adaptations, growth),
         risk_of(workload.kind, ask.count * len(pods_on)),
+        groups_of(workload),
     )
 
 
@@ -204,6 +208,8 @@ def _adaptations(workload: Workload, ask: Ask, serving: Serving, snapshot: Snaps
         yield f"node selector on {', '.join(described)} turned into a CEL selector or dropped"
     if workload.template.spec.runtime_class_name:
         yield f"runtimeClassName {workload.template.spec.runtime_class_name} reviewed: injection comes through CDI"
+    for group in groups_of(workload):
+        yield f"{group}: whoever admits the group has to count claims"
     for document in snapshot.documents(("", "ResourceQuota")):
         hard = (document.object.get("spec") or {}).get("hard") or {}
         if document.namespace == workload.namespace and QUOTA_PREFIX + ask.name in hard:

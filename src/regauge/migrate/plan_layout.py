@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from regauge.migrate.plan_ground import Holding, PlanGround, PlannedPool, counts_of_pod
 from regauge.migrate.workloads import Workload, admits
@@ -34,77 +34,102 @@ class Layout:
     unplaced: tuple[Workload, ...]
 
 
-@dataclass(slots=True)
 class _Field:
-    """Where everything stands while the plan is laid out."""
+    """Where everything stands while the plan is laid out. What is free of a node is kept up to date, never counted anew."""
 
-    ground: PlanGround
-    nodes: Mapping[str, Node]
-    counted: dict[str, Counter[str]]
-    held: list[tuple[Workload, str]]
-    claimed: dict[str, Counter[str]] = field(default_factory=dict)
-    moved: set[str] = field(default_factory=set)
-    waiting: list[Workload] = field(default_factory=list)
+    def __init__(
+        self,
+        ground: PlanGround,
+        nodes: Mapping[str, Node],
+        counted: dict[str, Counter[str]],
+        held: Iterable[tuple[Workload, str]],
+    ) -> None:
+        self.ground = ground
+        self.nodes = nodes
+        self.counted = counted
+        self.order = sorted(counted)
+        self.used: dict[str, Counter[str]] = {node: Counter() for node in counted}
+        self.held: dict[str, list[Workload]] = {node: [] for node in counted}
+        self.claimed: dict[str, Counter[str]] = {}
+        self.moved: set[str] = set()
+        self.waiting: list[Workload] = []
+        self._admitted: dict[tuple[str, str], bool] = {}
+        for workload, node in held:
+            self.hold(workload, node)
 
-    def holders(self, node: str) -> list[Workload]:
-        return [workload for workload, place in self.held if place == node]
+    def hold(self, workload: Workload, node: str) -> None:
+        self.held[node].append(workload)
+        self.used[node].update(counts_of_pod(workload))
 
-    def used(self, node: str) -> Counter[str]:
-        total: Counter[str] = Counter()
-        for workload in self.holders(node):
-            total.update(counts_of_pod(workload))
-        return total
+    def admits(self, workload: Workload, node: str) -> bool:
+        key = workload.title, node
+        if key not in self._admitted:
+            self._admitted[key] = admits(workload, self.nodes[node])
+        return self._admitted[key]
 
     def switch(self, node: str) -> tuple[list[Workload], list[Workload]]:
         """The node goes to DRA: who is evicted, and who of them finds no place by limits."""
-        evicted = self.holders(node)
-        self.held = [(workload, place) for workload, place in self.held if place != node]
+        evicted = self.held.pop(node)
         self.claimed[node] = self.counted.pop(node)
+        del self.used[node]
+        self.order.remove(node)
         self.waiting += evicted
         self.settle()
         return evicted, list(self.waiting)
 
     def settle(self) -> None:
-        """Pods that wait take what is free by limits."""
+        """Pods that wait take what is free by limits. Nothing becomes free meanwhile: who found no place before one node
+        finds none before it later."""
         still = []
         elsewhere = {
             workload.title for workload in self.ground.stayers
         }  # they fit on nodes that no pool of the plan has
+        begin: dict[str, int] = {}
         for workload in self.waiting:
             if workload.title in elsewhere:
                 continue
             counts = counts_of_pod(workload)
-            place = next((node for node in sorted(self.counted) if self._fits(workload, node, counts)), None)
-            if place is None:
+            at = begin.get(workload.title, 0)
+            while at < len(self.order) and not self._fits(workload, self.order[at], counts):
+                at += 1
+            begin[workload.title] = at
+            if at == len(self.order):
                 still.append(workload)
             else:
-                self.held.append((workload, place))
+                self.hold(workload, self.order[at])
         self.waiting = still
 
     def _fits(self, workload: Workload, node: str, counts: Mapping[str, int]) -> bool:
-        used = self.used(node)
-        enough = all(self.counted[node][name] - used[name] >= count for name, count in counts.items())
-        return enough and admits(workload, self.nodes[node])
+        has, used = self.counted[node], self.used[node]
+        return all(has[name] - used[name] >= count for name, count in counts.items()) and self.admits(workload, node)
+
+    def leave(self, title: str) -> None:
+        """The pods of a workload by limits go."""
+        for node, here in self.held.items():
+            staying = [item for item in here if item.title != title]
+            if len(staying) < len(here):
+                for item in here:
+                    if item.title == title:
+                        self.used[node].subtract(counts_of_pod(item))
+                self.held[node] = staying
 
     def move(self, workload: Workload) -> bool:
         """The workload takes its devices by claim, if all its pods fit; its pods by limits go."""
         counts = counts_of_pod(workload)
         free = {node: Counter(left) for node, left in self.claimed.items()}
+        order, at = sorted(free), 0
         for _ in range(max(workload.replicas, 1)):
-            place = next(
-                (
-                    node
-                    for node in sorted(free)
-                    if admits(workload, self.nodes[node]) and all(free[node][n] >= c for n, c in counts.items())
-                ),
-                None,
-            )
-            if place is None:
+            while at < len(order) and not (
+                all(free[order[at]][name] >= count for name, count in counts.items())
+                and self.admits(workload, order[at])
+            ):
+                at += 1
+            if at == len(order):
                 return False
-            free[place].subtract(counts)
+            free[order[at]].subtract(counts)
         self.claimed = free
         self.moved.add(workload.title)
-        self.held = [(item, place) for item, place in self.held if item.title != workload.title]
+        self.leave(workload.title)
         self.waiting = [item for item in self.waiting if item.title != workload.title]
         self.settle()
         return True
@@ -125,7 +150,7 @@ def lay_out(ground: PlanGround, holdings: Iterable[Holding], nodes: Iterable[Nod
     for pool in ground.pools:
         left = [node for node in pool.nodes if node.metadata.name in counted]
         while left:
-            node = min(left, key=lambda one: (sum(field_.used(one.metadata.name).values()), one.metadata.name))
+            node = min(left, key=lambda one: (sum(field_.used[one.metadata.name].values()), one.metadata.name))
             left.remove(node)
             evicted, waiting = field_.switch(node.metadata.name)
             moves = _moves(field_)

@@ -23,6 +23,7 @@ from tests.unit.migrate.building import (
 from regauge.collect import load_estate
 from regauge.features import rules
 from regauge.migrate import AskStack, Assessment, Verdict, assess, decide, device_matcher, trigger_rules, verdict_rules
+from regauge.migrate.stakes import effort_of
 from regauge.migrate.triggers import DETECTORS
 from regauge.model import Object, Snapshot
 
@@ -275,3 +276,123 @@ def test_what_becomes_of_the_manifest_is_counted() -> None:
     (item,) = converted([own], AskStack.CLAIM, ground(estate)).items
     after = sum(len(yaml.safe_dump(each, width=10**6).splitlines()) for each in (*item.before, item.object))
     assert (row.growth.lines, row.growth.lines_by_claim, row.growth.objects_more) == (before, after, 1)
+
+
+GROUPED = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: kueue, namespace: team, labels: {kueue.x-k8s.io/queue-name: train}}
+spec: {template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: upstream, namespace: team}
+spec:
+  template:
+    spec:
+      schedulingGroup: {podGroupName: pair}
+      containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: cosched, namespace: team}
+spec:
+  template:
+    metadata: {labels: {scheduling.x-k8s.io/pod-group: g}}
+    spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: volcano, namespace: team}
+spec: {tasks: [{name: t, template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: single, namespace: team}
+spec: {template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}}
+"""
+
+
+@pytest.mark.row(241, how="unit")
+def test_what_admits_pods_together_is_recognised_and_has_to_count_claims() -> None:
+    on = rules("1.37")
+    rows = {row.name: row for row in assess(Snapshot.of(documents(GROUPED)), on, device_matcher(on)).rows}
+    assert {name: row.groups for name, row in rows.items()} == {
+        "kueue": ("Kueue queue train",),
+        "upstream": ("PodGroup pair",),
+        "cosched": ("coscheduling group g",),
+        "volcano": ("Volcano",),
+        "single": (),
+    }
+    assert any("Kueue queue train: whoever admits" in need for need in rows["kueue"].needs)
+    assert not any("whoever admits" in need for need in rows["single"].needs)
+
+
+SHARED_NODES = """
+apiVersion: v1
+kind: Node
+metadata: {name: slices, labels: {node-pool: a, nvidia.com/gpu.replicas: "4", nvidia.com/gpu.sharing-strategy: time-slicing}}
+status: {capacity: {nvidia.com/gpu.shared: "8"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: mps, labels: {node-pool: b, nvidia.com/mps.capable: "true", nvidia.com/gpu.replicas: "1"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: single, labels: {node-pool: c, nvidia.com/mig.strategy: single}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: mixed, labels: {node-pool: d}}
+status: {capacity: {nvidia.com/mig-1g.10gb: "7", nvidia.com/mig-3g.40gb: "0"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: hami, labels: {node-pool: e}, annotations: {hami.io/node-nvidia-register: "GPU-1"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: plain, labels: {node-pool: f, nvidia.com/gpu.replicas: "1", nvidia.com/gpu.sharing-strategy: none}}
+status: {capacity: {nvidia.com/gpu: "8"}}
+"""
+
+
+@pytest.mark.row(27, how="unit")
+@pytest.mark.row(96, how="unit")
+def test_sharing_is_seen_on_the_nodes_and_told_with_what_takes_its_place() -> None:
+    on = rules("1.36")
+    found = assess(Snapshot.of(documents(SHARED_NODES)), on, device_matcher(on)).sharing
+    assert {(item.pool, item.how) for item in found} == {
+        ("a", "time-slicing"),
+        ("a", "replicas"),
+        ("a", "shares by name"),
+        ("b", "MPS"),
+        ("c", "MIG, strategy single"),
+        ("d", "MIG, strategy mixed"),
+        ("e", "HAMi"),
+    }
+    assert all(item.nodes == 1 and item.evidence and item.by_claim and item.feature for item in found)
+    assert next(item for item in found if item.pool == "d").evidence == ("nvidia.com/mig-1g.10gb",)
+
+
+def test_prices_by_the_counted_name_are_a_matter_of_billing() -> None:
+    on = rules("1.36")
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: costs}\ndata: {a: 'opencost: {nvidia.com/gpu: 2.5}'}\n"
+    snapshot = Snapshot.of([*documents(text), document(deployment(pod_spec()))])
+    (found,) = assess(snapshot, on, device_matcher(on)).dependents
+    assert (found.what, found.resource_name) == ("billing", "nvidia.com/gpu")
+
+
+@pytest.mark.parametrize(
+    ("kind", "blockers", "adaptations", "effort"),
+    [
+        (AskStack.CLAIM, (), (), "none"),
+        (AskStack.BRIDGE, (), (), "none"),
+        (AskStack.LIMITS, (), ("a template",), "small"),
+        (AskStack.LIMITS, (), ("a template", "a quota"), "medium"),
+        (AskStack.LIMITS, ("a driver",), ("a template",), "large"),
+    ],
+)
+def test_effort_is_what_has_to_be_done(kind: AskStack, blockers: Any, adaptations: Any, effort: str) -> None:
+    assert effort_of(kind, blockers, adaptations, None).value == effort
