@@ -98,6 +98,14 @@ def _print(found: Sequence[GangAnswer]) -> None:
         )
         if len(holders) > MOST_HOLDERS:
             tell(f"and {len(holders) - MOST_HOLDERS} more; -o json has them all")
+    for one in partial:
+        held = sum(len(item.devices) for item in one.holders)
+        tell()
+        more = one.least - one.placed
+        tell(
+            f"{one.gang} holds {held} devices and cannot run: make room for {more} more of its pods, "
+            "or delete those that are placed."
+        )
     for one in found:
         for other in one.blocked_by:
             tell()

@@ -122,6 +122,10 @@ def test_each_group_of_a_leader_worker_set_is_a_gang(tmp_path: Path) -> None:
     assert code == 0 and {one["answer"] for one in gangs} == {"can be placed"}
 
 
+@pytest.mark.row(77, how="unit")
+@pytest.mark.row(116, how="unit")
+@pytest.mark.row(233, how="unit")
+@pytest.mark.row(269, how="unit")
 def test_gangs_that_hold_and_wait_block_each_other(tmp_path: Path) -> None:
     objects = cluster(4)
     for group, devices in (("a", ("gpu-0", "gpu-1")), ("b", ("gpu-2", "gpu-3"))):
@@ -141,6 +145,7 @@ def test_gangs_that_hold_and_wait_block_each_other(tmp_path: Path) -> None:
     ]
     _, out, _ = run(str(tmp_path))
     assert "They block each other" in out and "HOLDS AND WAITS" in out
+    assert "pod group of Kueue team/a holds 2 devices and cannot run: make room for 1 more of its pods" in out
 
 
 def test_a_gang_whose_pods_are_all_placed_is_good(tmp_path: Path) -> None:

@@ -175,6 +175,11 @@ CAUSES = {
 WHOLE_DRIVERS = ("gpu", "ext", "mx", "shared", "raw", "part")
 
 
+@pytest.mark.row(8, how="vectors")
+@pytest.mark.row(114, how="vectors")
+@pytest.mark.row(115, how="vectors")
+@pytest.mark.row(263, how="vectors")
+@pytest.mark.row(271, how="vectors")
 @pytest.mark.parametrize("name", names())
 def test_books_are_as_recorded_and_differences_have_a_name(name: str) -> None:
     check = None
