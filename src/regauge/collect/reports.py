@@ -8,6 +8,7 @@ import msgspec
 
 from regauge.collect.estate import Estate
 from regauge.model import NodeReport, PluginDeviceHolder, PluginDeviceReport
+from regauge.model.kinds import POD
 from regauge.model.node_files import NodeFiles
 
 DEVICE_CHECKPOINT = "kubelet_internal_checkpoint"
@@ -34,7 +35,8 @@ def reports_of(estate: Estate) -> tuple[NodeReport, ...]:
 
     A pod that is no longer in the estate is told by its uid.
     """
-    pods = {pod.metadata.uid: (pod.metadata.namespace, pod.metadata.name) for pod in estate.snapshot.pods}
+    known = estate.snapshot.documents(POD) if estate.nodes else ()
+    pods = {str(item.metadata.get("uid", "")): (item.namespace, item.name) for item in known}
     found = (_report(name, files, pods) for name, files in sorted(estate.nodes.items()))
     return tuple(report for report in found if report is not None)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from regauge.model import Quantity, Snapshot
 from regauge.model.core import ENDED_PHASES, Container, Pod
+from regauge.model.kinds import POD
 from regauge.model.resource import DEVICE_CLASS_PREFIX, QuantityText
 
 _NATIVE_PREFIXES = ("hugepages-", "attachable-volumes-", "requests.", "limits.")
@@ -69,7 +70,8 @@ def pod_ask(containers: Iterable[Container], init_containers: Iterable[Container
 def counted_resources(snapshot: Snapshot) -> tuple[CountedResource, ...]:
     """Every extended resource of every node, with what the pods bound to it ask for."""
     requested: dict[tuple[str, str], int] = defaultdict(int)
-    for pod in snapshot.pods:
+    names = {name for node in snapshot.nodes for name in (*node.status.capacity, *node.status.allocatable)}
+    for pod in _naming(snapshot, filter(is_extended_resource, names)):
         if pod.spec.node_name and pod.status.phase not in ENDED_PHASES:
             for name, count in _plugin_ask(pod).items():
                 requested[(pod.spec.node_name, name)] += count
@@ -82,6 +84,15 @@ def counted_resources(snapshot: Snapshot) -> tuple[CountedResource, ...]:
                 key = (node.metadata.name, name)
                 found.append(CountedResource(*key, capacity, allocatable, requested[key]))
     return tuple(found)
+
+
+def _naming(snapshot: Snapshot, names: Iterable[str]) -> Iterator[Pod]:
+    """The pods that may ask for one of these: most of a large cluster name none, and are not read."""
+    marks = sorted({name.rpartition("/")[2].encode() for name in names})
+    for document in snapshot.documents(POD):
+        text = bytes(document.raw) if document.raw is not None else None
+        if text is None or b"\\u" in text or any(mark in text for mark in marks):
+            yield snapshot.view(document, Pod)
 
 
 def _plugin_ask(pod: Pod) -> Mapping[str, int]:
