@@ -102,7 +102,7 @@ def packaged() -> list[Document]:
     return list(read_documents(files("regauge.rehearsal").joinpath("sample/workloads.yaml").read_bytes(), "sample"))
 
 
-@pytest.mark.row(108, how="real" if REAL else "unit")
+@pytest.mark.row(108, how="unit")
 @pytest.mark.parametrize("to", [AskStack.CLAIM, AskStack.LIMITS, AskStack.BRIDGE])
 def test_conversions_of_the_samples_are_accepted(kubeconfig: str, to: AskStack) -> None:
     async def body(client: HttpClient) -> tuple[int, list[str]]:
