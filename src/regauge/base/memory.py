@@ -9,6 +9,8 @@ class MemoryFiles:
     def __init__(self) -> None:
         self.content: dict[str, bytes] = {}
         self.directories: set[str] = {"/"}
+        self._names: dict[str, tuple[tuple[int, ...], list[str]]] = {}
+        self._changes = 0
 
     def read(self, path: str) -> bytes:
         if path not in self.content:
@@ -23,16 +25,26 @@ class MemoryFiles:
 
     def remove(self, path: str) -> None:
         self.content.pop(path, None)
+        self._changes += 1
 
     def rename(self, old: str, new: str) -> None:
         if old not in self.content:
             raise FileNotFoundError(2, "No such file or directory", old)
         self.content[new] = self.content.pop(old)
+        self._changes += 1
 
     def names(self, directory: str) -> list[str]:
         directory = directory.rstrip("/") or "/"
         if directory not in self.directories:
             raise FileNotFoundError(2, "No such file or directory", directory)
+        present = (self._changes, id(self.content), len(self.content), len(self.directories))
+        seen, names = self._names.get(directory, ((), []))
+        if seen != present:
+            names = self._inside(directory)
+            self._names[directory] = (present, names)
+        return list(names)
+
+    def _inside(self, directory: str) -> list[str]:
         prefix = directory.rstrip("/") + "/"
         paths = list(self.content) + list(self.directories)
         inside = {path[len(prefix) :].partition("/")[0] for path in paths if path.startswith(prefix)}
@@ -49,3 +61,4 @@ class MemoryFiles:
     def remove_directory(self, path: str) -> None:
         if path in self.directories and not self.names(path):
             self.directories.discard(path)
+            self._changes += 1

@@ -72,7 +72,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        self._check_open()
+        if self._closed:
+            self._check_open()
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
@@ -116,10 +117,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _step(self) -> None:
         if not self._ready:
             self._advance()
-        for _ in range(len(self._ready)):
-            handle = self._ready.popleft()
-            if not handle.cancelled():
-                self._steps += 1
+        ready, number = self._ready, len(self._ready)
+        self._steps += number
+        for _ in range(number):
+            handle = ready.popleft()
+            if not handle._cancelled:
                 handle._run()
         if self._steps > STEPS_AT_ONE_MOMENT:
             raise TimeStands(f"{self._steps} steps at {self._now_s:g} s without time moving on: {self._waiting()}")
@@ -252,7 +254,20 @@ class VirtualClock:
         return self._loop.time()
 
     async def sleep(self, duration_s: float) -> None:
-        await asyncio.sleep(duration_s)
+        if duration_s <= 0:
+            await asyncio.sleep(0)
+            return
+        over = self._loop.create_future()
+        timer = self._loop.call_later(duration_s, _finish, over)
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def run_virtual(

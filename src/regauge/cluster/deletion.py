@@ -8,9 +8,13 @@ from __future__ import annotations
 import calendar
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 
 from regauge.cluster.refusals import conflict
 from regauge.model import Kind, Object
+
+MOMENTS = 16
+"""Much is written at one moment."""
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -37,7 +41,12 @@ class Deletion:
 
 def timestamp(seconds: float) -> str:
     """Seconds since 1970 as the API writes times: whole seconds, UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(seconds)))
+    return _whole(int(seconds))
+
+
+@lru_cache(MOMENTS)
+def _whole(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def seconds_of(text: str) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from regauge.base import BugError
@@ -57,10 +57,10 @@ class Change:
     type: EventType
     object: Object
     previous: Object | None
+    event: WatchEvent = field(init=False, repr=False, compare=False)
 
-    @property
-    def event(self) -> WatchEvent:
-        return WatchEvent(self.type, self.object)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "event", WatchEvent(self.type, self.object))
 
 
 Listener = Callable[[Change], None]

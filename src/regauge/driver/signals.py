@@ -12,31 +12,47 @@ class Signal:
 
     def __init__(self) -> None:
         self.version = 0
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiters: dict[asyncio.Future[None], None] = {}
 
     def set(self) -> None:
         self.version += 1
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-        self._waiter = None
+        self.wake()
+
+    def wake(self, _by: object = None) -> None:
+        """All who wait look again, whether anything has changed or not."""
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def next(self) -> None:
+        """Until the next change, or until somebody has all look again."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = None
+        try:
+            await waiter
+        finally:
+            self._waiters.pop(waiter, None)
 
     async def wait(self, seen: int) -> int:
         """Come back with the present version once it is not `seen` any more."""
         while self.version == seen:
-            if self._waiter is None or self._waiter.done():
-                self._waiter = asyncio.get_running_loop().create_future()
-            await asyncio.wait({self._waiter})
+            await self.next()
         return self.version
 
 
 async def wait_at_most(signal: Signal, seen: int, clock: Clock, duration_s: float) -> int:
     """The same, but come back after `duration_s` at the latest. Returns the present version."""
-    waits = [asyncio.ensure_future(signal.wait(seen)), asyncio.ensure_future(clock.sleep(duration_s))]
+    if signal.version != seen:
+        return signal.version
+    timer = asyncio.ensure_future(clock.sleep(duration_s))
+    timer.add_done_callback(signal.wake)
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        while signal.version == seen and not timer.done():
+            await signal.next()
     finally:
-        for wait in waits:
-            wait.cancel()
+        timer.remove_done_callback(signal.wake)
+        timer.cancel()
     return signal.version
 
 

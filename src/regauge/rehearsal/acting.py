@@ -30,16 +30,16 @@ class Actor:
         self._chores: set[asyncio.TimerHandle] = set()
         world.act = self.act
 
-    def plan(self, fault: Fault) -> None:
-        """Plan a fault, now or for later. Raises `InputError` for one that does not fit this world."""
+    def plan(self, fault: Fault, way: int | None = None) -> None:
+        """Plan a fault (of a way), now or for later. Raises `InputError` for one that does not fit this world."""
         if fault.what in OF_A_NODE and fault.node != "*" and fault.node not in self._world.nodes:
             raise InputError(f"there is no node {fault.node} here", fix=f"nodes: {', '.join(self._world.nodes)}")
         if fault.what in OF_A_DEVICE and not fault.device:
             raise InputError(f"{fault.what} needs a device", fix="name it with `device:`")
         if fault.after_s and not fault.lasting and not fault.at:
-            self._later(fault.after_s, lambda: self._world.injector.plan(fault.at_once()))
+            self._later(fault.after_s, lambda: self._world.injector.plan(fault.at_once(), way))
         else:
-            self._world.injector.plan(fault)
+            self._world.injector.plan(fault, way)
 
     def _later(self, delay_s: float, work: Callable[[], None]) -> None:
         self._chores.add(asyncio.get_running_loop().call_later(delay_s, work))

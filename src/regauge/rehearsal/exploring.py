@@ -3,9 +3,9 @@
 A schedule is data and comes from one seed, so that a failure can be played again; it is made as small as possible before it
 is told. After the last step everything that was broken is mended and must settle; then the scenario's last `expect` holds.
 
-Until its first fault, a schedule is like every other in the same world. Seeds share a world by the fifty; it is played
-once, and copies of the process carry on from the moments at which their schedules begin. A schedule that is played from
-the start goes the same way.
+Until its first fault happens, a schedule is like every other in the same world. Seeds share a world by the fifty; it is
+played once, and whenever the first fault of a schedule is due, a copy of the process goes on with it. A schedule that is
+played from the start goes the same way.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ LIMIT_S = 86_400.0
 LIVENESS = "everything runs in the end"
 CRASH = "nothing ends by a bug"
 
-Branch = Callable[[Stage], Awaitable[bool]]
-"""Plans the faults of a run at the moment they begin. Says whether this process plays on."""
+Branch = Callable[[Stage], Awaitable[None]]
+"""Plans the faults of a run at the moment they begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +127,9 @@ def _smallest(
 def violations(scenario: Scenario, schedule: Schedule, seed: int) -> tuple[Violation, ...]:
     """What does not hold under one schedule, played from the start; empty when all does."""
 
-    async def branch(stage: Stage) -> bool:
+    async def branch(stage: Stage) -> None:
         await _begin(stage, schedule)
         _plan(stage, schedule)
-        return True
 
     return _outcome(scenario, seed, branch)
 
@@ -153,6 +152,7 @@ class _World:
     enough: int
     go_on: Callable[[int], bool]
     order: list[tuple[float, int, Schedule]] = field(init=False)
+    tried: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         schedules = ((seed, schedule_of(self.scenario, seed)) for seed in self.seeds)
@@ -167,37 +167,68 @@ class _World:
             if not self._more(found):
                 break
             if seed not in found:
+                self.tried.append(seed)
                 found[seed] = violations(self.scenario, schedule, seed)
         return found
 
     def failing(self, found: dict[int, tuple[Violation, ...]]) -> list[int]:
         """The seeds that fail, in the order in which they were tried, and no more than are enough."""
-        return [seed for _, seed, _ in self.order if found.get(seed)][: self.enough]
+        return [seed for seed in dict.fromkeys(self.tried) if found.get(seed)][: self.enough]
 
     def _more(self, found: dict[int, tuple[Violation, ...]]) -> bool:
         return sum(map(bool, found.values())) < self.enough and self.go_on(len(found))
 
     def _play_copies(self, processes: int) -> dict[int, tuple[Violation, ...]]:
         with Forks(processes) as forks:
-
-            async def branch(stage: Stage) -> bool:
-                loop = _loop()
-                for _, seed, schedule in self.order:
-                    forks.make_room()
-                    if not self._more(_read(forks)):
-                        break
-                    await _begin(stage, schedule)
-                    if forks.fork(seed):
-                        loop.carry_on_here()
-                        _plan(stage, schedule)
-                        return True
-                return False
-
-            outcome = _outcome(self.scenario, self.seeds[0], branch)
+            ways = _Ways(forks, lambda: self._more(_read(forks)))
+            outcome = _outcome(self.scenario, self.seeds[0], lambda stage: ways.begin(stage, self.order))
             if forks.is_copy:
                 forks.answer(msgspec.json.encode(outcome))
             forks.wait()
-            return _read(forks)
+            self.tried += ways.gone
+            found = _read(forks)
+            if self._more(found):
+                self.tried += ways.left
+                found |= dict.fromkeys(ways.left, outcome)
+            return found
+
+
+@dataclass
+class _Ways:
+    """The ways of schedules that share a world: `gone` have their own by now, and `left` have met no fault.
+
+    `more`: whether one more is to be tried.
+    """
+
+    forks: Forks
+    more: Callable[[], bool]
+    gone: list[int] = field(default_factory=list)
+    left: dict[int, None] = field(default_factory=dict)
+    ended: bool = False
+
+    async def begin(self, stage: Stage, order: Sequence[tuple[float, int, Schedule]]) -> None:
+        """Plan the faults of all, each at its moment."""
+        loop = _loop()
+        stage.world.injector.turn = lambda seed: self._turn(seed, loop)
+        for _, seed, schedule in order:
+            await _begin(stage, schedule)
+            if self.forks.is_copy:
+                return
+            self.left[seed] = None
+            _plan(stage, schedule, seed)
+
+    def _turn(self, seed: int, loop: VirtualLoop) -> bool:
+        """The first fault of a schedule is due. True in the copy that goes on with it."""
+        self.forks.make_room()
+        self.ended = self.ended or not self.more()
+        del self.left[seed]
+        if self.ended:
+            return False
+        self.gone.append(seed)
+        if not self.forks.fork(seed):
+            return False
+        loop.carry_on_here()
+        return True
 
 
 def _read(forks: Forks) -> dict[int, tuple[Violation, ...]]:
@@ -222,9 +253,9 @@ async def _begin(stage: Stage, schedule: Schedule) -> None:
     await reached.wait()
 
 
-def _plan(stage: Stage, schedule: Schedule) -> None:
+def _plan(stage: Stage, schedule: Schedule, way: int | None = None) -> None:
     for fault in schedule:
-        stage.actor.plan(replace(fault, after_s=max(0.0, fault.after_s - _moment(schedule))))
+        stage.actor.plan(replace(fault, after_s=max(0.0, fault.after_s - _moment(schedule))), way)
 
 
 async def _explore(scenario: Scenario, seed: int, clock: Clock, branch: Branch) -> tuple[Violation, ...]:
@@ -235,7 +266,8 @@ async def _explore(scenario: Scenario, seed: int, clock: Clock, branch: Branch) 
     try:
         await stage.build()
         course = asyncio.create_task(_course(stage), name="course")
-        return await course if await branch(stage) else ()
+        await branch(stage)
+        return await course
     finally:
         stage.actor.stop()
         await world.stop()

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 
 class What(StrEnum):
@@ -64,6 +65,9 @@ LASTING: Mapping[What, str] = {
 }
 """Faults that make what passes a point go wrong, and where they do so when nothing is said. All others happen once."""
 
+MOST_REMEMBERED = 16_384
+"""Points are passed far more often than there are points."""
+
 OF_A_NODE = frozenset(
     what for what in What if what.partition("-")[0] in ("driver", "kubelet", "node", "device", "spec")
 )
@@ -104,7 +108,7 @@ class Fault:
         return LASTING[self.what].format(node=self.node, actor=self.actor)
 
     def matches(self, point: str) -> bool:
-        return fnmatchcase(point, self.pattern)
+        return _matches(point, self.pattern)
 
     def __str__(self) -> str:
         where = " ".join(word for word in (self.node, self.device, self.actor, self.copy) if word and word != "*")
@@ -115,3 +119,8 @@ class Fault:
     def at_once(self) -> Fault:
         """The same, now."""
         return replace(self, at="", after_s=0.0)
+
+
+@lru_cache(MOST_REMEMBERED)
+def _matches(point: str, pattern: str) -> bool:
+    return fnmatchcase(point, pattern)

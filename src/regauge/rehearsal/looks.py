@@ -12,7 +12,7 @@ from regauge.model import Kind, Object, view
 from regauge.model.core import Pod
 from regauge.model.kinds import CORE_EVENT, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.rehearsal.findings import findings
-from regauge.rehearsal.node_state import node_states
+from regauge.rehearsal.node_state import held_devices, node_states
 from regauge.rehearsal.nodes import NodeWorld
 from regauge.rehearsal.scenario import Look
 from regauge.rehearsal.watching import pod_state
@@ -81,7 +81,7 @@ def pod_word(object_: Object) -> str:
 
 def devices_of(world: NodeWorld, pod_uid: str) -> tuple[str, ...]:
     """What the running containers of a pod hold now."""
-    return tuple(sorted({one.device for state in node_states(world) for one in state.held if one.pod_uid == pod_uid}))
+    return tuple(sorted(held_devices(world, pod_uid)))
 
 
 def _pods(world: NodeWorld, look: Look, _since: int) -> Seen:

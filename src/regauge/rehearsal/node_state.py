@@ -65,6 +65,11 @@ def node_states(world: NodeWorld) -> tuple[NodeState, ...]:
     return tuple(_state(node) for node in world.nodes.values())
 
 
+def held_devices(world: NodeWorld, pod_uid: str) -> frozenset[str]:
+    """What the running containers of a pod hold now, on any node."""
+    return frozenset(one.device for node in world.nodes.values() for one in _held(node, pod_uid))
+
+
 def traces(world: NodeWorld) -> tuple[object, ...]:
     """What the states are read from, to be compared: as long as it is the same, so are they; but not which nodes are up."""
     return tuple(
@@ -147,10 +152,11 @@ def _prepared_in(data: bytes, path: str, driver: str) -> tuple[Prepared, ...]:
     return tuple(found)
 
 
-def _held(node: RehearsedNode) -> tuple[Held, ...]:
+def _held(node: RehearsedNode, pod_uid: str = "") -> tuple[Held, ...]:
+    """By all containers that run, or by those of one pod."""
     found: list[Held] = []
     for state in node.runtime.containers():
-        if not state.running:
+        if not state.running or pod_uid not in ("", state.request.pod_uid):
             continue
         request = state.request
         pod = f"{request.namespace}/{request.pod}"

@@ -28,18 +28,28 @@ from regauge.scheduler import State
 
 (CROWD,) = suite("crowd")
 SCHEDULES = 1000
-CI_BUDGET_S = 55.0
+IN_CI = os.environ.get("REGAUGE_CI") == "1"
+BUDGET_S, CI_LIMIT_S = 20.0, 900
 SOAK = int(os.environ.get("REGAUGE_SOAK", "100000"))
 PROCESSES = os.cpu_count() or 1
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.row(80, how="unit")
-def test_nothing_is_found_under_random_faults() -> None:
-    """As many schedules as fit."""
-    until_s = time.monotonic() + CI_BUDGET_S
-    found = explore(CROWD, SCHEDULES, 0, go_on=lambda _: time.monotonic() < until_s, processes=PROCESSES)
+@pytest.mark.timeout(CI_LIMIT_S)
+def test_nothing_is_found_under_random_faults(
+    capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]
+) -> None:
+    """All schedules in CI, elsewhere as many as fit; it says how many these were."""
+    began_s = time.monotonic()
+    found = explore(
+        CROWD, SCHEDULES, 0, go_on=lambda _: IN_CI or time.monotonic() < began_s + BUDGET_S, processes=PROCESSES
+    )
+    record_property("schedules", found.tried)
+    with capsys.disabled():
+        print(f"\n{found.tried} of {SCHEDULES} schedules in {time.monotonic() - began_s:.0f} s")
     assert found.holds, "\n".join(map(str, found.failures))
+    assert not IN_CI or found.tried == SCHEDULES
 
 
 @pytest.mark.soak
@@ -98,8 +108,8 @@ def checkpoint_after_the_side_effects(patch: pytest.MonkeyPatch) -> None:
 def generation_not_bumped(patch: pytest.MonkeyPatch) -> None:
     original = publisher.writes
 
-    def writes(pool: Any, devices: Any, actual: Sequence[Object], memory: Any) -> Any:
-        plan = original(pool, devices, actual, memory)
+    def writes(pool: Any, devices: Any, actual: Sequence[Object], memory: Any, *more: Any) -> Any:
+        plan = original(pool, devices, actual, memory, *more)
         old = max((one["spec"]["pool"]["generation"] for one in actual), default=plan.generation)
         kept = tuple(
             {**one, "spec": {**one["spec"], "pool": {**one["spec"]["pool"], "generation": old}}} for one in plan.updates

@@ -146,12 +146,15 @@ class PodWorker:
     async def _wait(self, pause_s: float) -> None:
         """Until somebody wakes the worker, or `pause_s` seconds."""
         timer = asyncio.ensure_future(self._node.clock.sleep(pause_s))
-        woken = asyncio.ensure_future(self._woken.wait())
+        timer.add_done_callback(self._over)
         try:
-            await asyncio.wait({timer, woken}, return_when=asyncio.FIRST_COMPLETED)
+            await self._woken.wait()
         finally:
+            timer.remove_done_callback(self._over)
             timer.cancel()
-            woken.cancel()
+
+    def _over(self, _timer: object) -> None:
+        self._woken.set()
 
     async def _sync(self) -> float | None:
         """One look at the pod. The seconds until the next one, or None when the pod is at its end.

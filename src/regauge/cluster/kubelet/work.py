@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from regauge.pluginapi import RpcError
+
+MOMENTS = 16
+"""Much is written at one moment."""
 
 
 class Work:
@@ -57,7 +61,12 @@ async def deadline(limit_s: float) -> AsyncIterator[None]:
 
 def timestamp(now_s: float) -> str:
     """A wall time as the API writes it: RFC 3339, UTC, whole seconds."""
-    return datetime.fromtimestamp(int(now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _whole(int(now_s))
+
+
+@lru_cache(MOMENTS)
+def _whole(now_s: int) -> str:
+    return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(now_s: float) -> str:
