@@ -108,6 +108,37 @@ def test_the_document_holds_what_was_not_read(kubeconfig: str) -> None:
     assert document["kubeVersion"] == "1.36"
 
 
+@pytest.mark.row(182, how="unit")
+@pytest.mark.parametrize("on", [True, False])
+def test_the_gates_are_those_that_the_live_server_says_it_has(
+    kubeconfig: str, on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A beta feature that a need stands on is told on or off as the server has it, whatever its version's default is."""
+    line = f'kubernetes_feature_enabled{{name="DRAConsumableCapacity",stage="BETA"}} {int(on)}\n'.encode()
+    forbidding = Forbidding.do_GET
+
+    def with_metrics(self: Forbidding) -> None:
+        if self.path != "/metrics":
+            return forbidding(self)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(line)))
+        self.end_headers()
+        self.wfile.write(line)
+        return None
+
+    monkeypatch.setattr(Forbidding, "do_GET", with_metrics)
+    document = json.loads(run("--kubeconfig", kubeconfig, "--need", "sharing", "-o", "json").stdout)
+    (row,) = document["workloads"]
+    assert {item["on"] for item in row["verdict"]["features"]} == {on}
+    assert not [item for item in document["notRead"] if item["what"] == "feature gates"]
+
+
+def test_without_the_right_to_read_its_gates_that_is_said(kubeconfig: str) -> None:
+    document = json.loads(run("--kubeconfig", kubeconfig, "-o", "json").stdout)
+    told = {item["what"]: item["why"] for item in document["notRead"]}
+    assert "the defaults of the version are gone by" in told["feature gates"]
+
+
 def test_a_context_that_is_not_there(kubeconfig: str) -> None:
     done = run("--kubeconfig", kubeconfig, "--context", "other")
     assert done.exit_code == 2
