@@ -54,6 +54,8 @@ class _Field:
         self.moved: set[str] = set()
         self.waiting: list[Workload] = []
         self._admitted: dict[tuple[str, str], bool] = {}
+        self._arrived = 0
+        self._again: dict[str, int] = {}
         for workload, node in held:
             self.hold(workload, node)
 
@@ -71,6 +73,7 @@ class _Field:
         """The node goes to DRA: who is evicted, and who of them finds no place by limits."""
         evicted = self.held.pop(node)
         self.claimed[node] = self.counted.pop(node)
+        self._arrived += sum(self.claimed[node].values())
         del self.used[node]
         self.order.remove(node)
         self.waiting += evicted
@@ -114,17 +117,24 @@ class _Field:
                 self.held[node] = staying
 
     def move(self, workload: Workload) -> bool:
-        """The workload takes its devices by claim, if all its pods fit; its pods by limits go."""
+        """The workload takes its devices by claim, if all its pods fit; its pods by limits go.
+
+        One that lacked devices is not looked at again before so many more went to DRA: nothing else makes room for it.
+        """
+        if self._arrived < self._again.get(workload.title, 0):
+            return False
         counts = counts_of_pod(workload)
         free = {node: Counter(left) for node, left in self.claimed.items()}
         order, at = sorted(free), 0
-        for _ in range(max(workload.replicas, 1)):
+        for placed in range(max(workload.replicas, 1)):
             while at < len(order) and not (
                 all(free[order[at]][name] >= count for name, count in counts.items())
                 and self.admits(workload, order[at])
             ):
                 at += 1
             if at == len(order):
+                missing = max(workload.replicas, 1) - placed
+                self._again[workload.title] = self._arrived + missing * sum(counts.values())
                 return False
             free[order[at]].subtract(counts)
         self.claimed = free
