@@ -6,6 +6,7 @@ DRA serves by then moves, the one with least at stake first; that frees devices 
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class _Field:
         self.used: dict[str, Counter[str]] = {node: Counter() for node in counted}
         self.held: dict[str, list[Workload]] = {node: [] for node in counted}
         self.claimed: dict[str, Counter[str]] = {}
+        self.open: list[str] = []
         self.moved: set[str] = set()
         self.waiting: list[Workload] = []
         self._admitted: dict[tuple[str, str], bool] = {}
@@ -74,6 +76,7 @@ class _Field:
         evicted = self.held.pop(node)
         self.claimed[node] = self.counted.pop(node)
         self._arrived += sum(self.claimed[node].values())
+        insort(self.open, node)
         del self.used[node]
         self.order.remove(node)
         self.waiting += evicted
@@ -106,6 +109,12 @@ class _Field:
         has, used = self.counted[node], self.used[node]
         return all(has[name] - used[name] >= count for name, count in counts.items()) and self.admits(workload, node)
 
+    def _has(self, workload: Workload, node: str, counts: Mapping[str, int], taken: Mapping[str, Counter[str]]) -> bool:
+        """Whether a node under DRA has what one more pod asks for, beside what is `taken` of it already."""
+        free, gone = self.claimed[node], taken.get(node)
+        enough = all(free[name] - (gone[name] if gone else 0) >= count for name, count in counts.items())
+        return enough and self.admits(workload, node)
+
     def leave(self, title: str) -> None:
         """The pods of a workload by limits go."""
         for node, here in self.held.items():
@@ -124,20 +133,19 @@ class _Field:
         if self._arrived < self._again.get(workload.title, 0):
             return False
         counts = counts_of_pod(workload)
-        free = {node: Counter(left) for node, left in self.claimed.items()}
-        order, at = sorted(free), 0
+        taken: dict[str, Counter[str]] = {}
+        at = 0
         for placed in range(max(workload.replicas, 1)):
-            while at < len(order) and not (
-                all(free[order[at]][name] >= count for name, count in counts.items())
-                and self.admits(workload, order[at])
-            ):
+            while at < len(self.open) and not self._has(workload, self.open[at], counts, taken):
                 at += 1
-            if at == len(order):
+            if at == len(self.open):
                 missing = max(workload.replicas, 1) - placed
                 self._again[workload.title] = self._arrived + missing * sum(counts.values())
                 return False
-            free[order[at]].subtract(counts)
-        self.claimed = free
+            taken.setdefault(self.open[at], Counter()).update(counts)
+        for node, counter in taken.items():
+            self.claimed[node].subtract(counter)
+        self.open = [node for node in self.open if node not in taken or any(self.claimed[node].values())]
         self.moved.add(workload.title)
         self.leave(workload.title)
         self.waiting = [item for item in self.waiting if item.title != workload.title]
