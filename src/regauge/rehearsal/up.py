@@ -28,7 +28,7 @@ from regauge.cluster.queue import ControllerRunner
 from regauge.cluster.runtimes.process import ProcessRuntime
 from regauge.cluster.server import ApiListener, TlsFiles
 from regauge.cluster.serving import Catalog
-from regauge.driver import Description, read_description
+from regauge.driver import Description, Stack, read_description
 from regauge.features import minor_of
 from regauge.host import RealClock, file_lock
 from regauge.kube import ServerUnavailable
@@ -42,6 +42,7 @@ from regauge.rehearsal.world import container_state
 from regauge.scheduler import Topology
 
 FLUSH_EVERY_S = 0.05
+REGISTERED_WITHIN_S, REGISTERED_POLL_S = 10.0, 0.02
 CHECK_EVERY_S = 1.0
 LOCK_WITHIN_S = 0.5
 CONTROLLER = "kube-controller-manager"
@@ -245,6 +246,19 @@ async def _add_nodes(options: UpOptions, world: NodeWorld, description: Descript
         name = f"node-{number}"
         plugins = {PLUGIN: world.driver_plugin(data)}
         await world.add_node(NodePlan(name, kubelet, plugins, facts_of(description, name)))
+    await _registered(world, description, options.nodes)
+
+
+async def _registered(world: NodeWorld, description: Description, nodes: int) -> None:
+    """Until every kubelet knows its driver: a pod that came before would wait for the kubelet's next look, 90 s later."""
+    names = {
+        description.driver if device.stack is Stack.DRA else description.resource for device in description.devices
+    }
+    began_s = world.clock.monotonic_s()
+    while any(world.registered.get(name, 0) < nodes for name in names):
+        if world.clock.monotonic_s() - began_s > REGISTERED_WITHIN_S:
+            return  # it is served all the same: the drivers tell what keeps them
+        await world.clock.sleep(REGISTERED_POLL_S)
 
 
 def _topology(options: UpOptions, description: Description) -> Topology:

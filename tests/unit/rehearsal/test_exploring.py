@@ -221,7 +221,7 @@ MISTAKES: tuple[tuple[Patch, int, str], ...] = (
     (unprepared_before_the_containers_ended, 0, "what runs is prepared"),
     (claims_of_gone_pods_stay, 0, "no claim of a pod that is gone"),
     (driver_gives_a_device_twice_and_scheduler_too, 0, "no device is allocated twice"),
-    (driver_forgets_nothing, 0, "checkpoints agree with the API"),
+    (driver_forgets_nothing, 0, "what runs is allocated"),
 )
 
 
