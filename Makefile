@@ -29,8 +29,9 @@ else
 	$(BIN)/regauge rehearse $(INPUT) $(ARGS)
 endif
 
+# One more than two processors: many tests wait for a kubelet, a lease or a timer.
 test: setup
-	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+	$(BIN)/pytest -n 3 --dist worksteal $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .
