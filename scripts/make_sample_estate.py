@@ -1,6 +1,6 @@
 """Make the packaged sample estate from a dump: what rehearsals and plans look at, without what only a server needs.
 
-python scripts/make_sample_estate.py DUMP_DIRECTORY src/regauge/rehearsal/sample/estate
+python scripts/make_sample_estate.py DUMP_DIRECTORY src/regauge/collect/data/sample
 """
 
 from __future__ import annotations

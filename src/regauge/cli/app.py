@@ -50,8 +50,8 @@ Start here:
   regauge verify failures         what a cluster does when its parts fail
   regauge examples                more to try
 
-INPUT is a directory or file of `kubectl get -o yaml|json` output, or - for standard input. Without it, verbs that read
-a cluster use the current kube context. Every verb that prints takes -o json.
+INPUT is a directory or file of `kubectl get -o yaml|json` output, a bundle of `collect`, - for standard input, or `sample`
+for a packaged estate to try things on. Without it, verbs that read a cluster use the current kube context. Every verb that prints takes -o json.
 """
 
 app = typer.Typer(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from regauge.cli.ending import in_words
 from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, Output, rules_of, tell_skipped
 from regauge.cli.output import Format, print_document, print_table, say, tell
-from regauge.cli.reading import From, read_whole
+from regauge.cli.reading import From, Input, read_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 
 def check_command(
-    source: Annotated[str | None, typer.Argument(metavar="[INPUT]", help="Directory, file or - with a dump.")] = None,
+    source: Input = None,
     from_: From = None,
     output: Output = Format.table,
     kube_version: KubeVersion = None,
@@ -45,11 +45,7 @@ def check_command(
     Gangs are PodGroups, JobSets, groups of LeaderWorkerSets and Kueue's groups of plain pods. Ends with 1 when one of them
     cannot be placed by the scheduler, or holds devices and cannot run, else with 0.
     """
-    if source is not None and from_ is not None:
-        raise typer.BadParameter("give either INPUT or --from, not both")
-    estate, gap = read_whole(source if source is not None else from_, kubeconfig, context, "")
-    if gap:
-        say(f"warning: {gap}")
+    estate = read_input(source, from_, kubeconfig, context)
     rules = rules_of(estate, kube_version, feature_gates)
     import random
 

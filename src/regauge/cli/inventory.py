@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from regauge.inventory import Advertisement, EstateDevice, Inventory
 
 SCHEMA = "regauge.inventory/v1"
-SAMPLE = "sample"
 Node = Annotated[list[str] | None, typer.Option("--node", metavar="NODE", help="This node only; may be repeated.")]
 
 
@@ -42,7 +41,7 @@ def command(
     from regauge.collect import reports_of
     from regauge.inventory import take_inventory
 
-    estate = _estate(input_, kubeconfig, context)
+    estate = read_estate(input_, kubeconfig, context)
     found = take_inventory(estate.snapshot, reports_of(estate))
     wanted = frozenset(node or ()) or None
     if output is Format.table:
@@ -51,14 +50,6 @@ def command(
     else:
         print_document(_document(found, estate, wanted), output)
     raise typer.Exit(1 if any(map(_twice, _devices(found, wanted))) else 0)
-
-
-def _estate(place: str | None, kubeconfig: str | None, context: str | None) -> Estate:
-    if place == SAMPLE:
-        from regauge.rehearsal import sample_estate
-
-        return sample_estate()
-    return read_estate(place, kubeconfig, context)
 
 
 def _devices(found: Inventory, wanted: frozenset[str] | None) -> list[EstateDevice]:

@@ -13,11 +13,9 @@ from regauge.cli.reading import read_whole
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from regauge.collect import Estate
     from regauge.migrate import Plan
     from regauge.model import Snapshot
 
-SAMPLE = "sample"
 MAX_BYTES = 64 << 20
 
 
@@ -73,7 +71,7 @@ def command(
     """
     from regauge.migrate import OnFailure, PlanOptions, plan, plan_blocks, write_plan
 
-    estate, gap = _estate(input_, kubeconfig, context)
+    estate, gap = read_whole(input_, kubeconfig, context, "")
     if gap:
         say(f"warning: {gap}")
     rules = rules_of(estate, kube_version, feature_gates)
@@ -96,15 +94,6 @@ def command(
         import msgspec
 
         print_document(msgspec.to_builtins(made), output)
-
-
-def _estate(place: str | None, kubeconfig: str | None, context: str | None) -> tuple[Estate, str]:
-    """The estate of a plan, and what could not be read of it."""
-    if place == SAMPLE:
-        from regauge.rehearsal import sample_estate
-
-        return sample_estate(), ""
-    return read_whole(place, kubeconfig, context, "")
 
 
 def read_plan_file(path: str) -> Plan:

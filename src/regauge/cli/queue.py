@@ -9,7 +9,7 @@ import typer
 from regauge.cli.ending import in_words
 from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, Output, rules_of, tell_skipped
 from regauge.cli.output import Format, print_document, print_table, say, tell
-from regauge.cli.reading import From, read_whole
+from regauge.cli.reading import From, Input, read_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +25,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Kueue's queues: what is charged, what is really held, and which requests can be admitted at all.",
 )
-
-Input = Annotated[str | None, typer.Argument(metavar="[INPUT]", help="Directory, file or - with a dump.")]
 
 
 def check_command(
@@ -53,11 +51,7 @@ def check_command(
 
     Ends with 1 when there is a difference, else with 0. Notices and workloads that wait are no differences.
     """
-    if source is not None and from_ is not None:
-        raise typer.BadParameter("give either INPUT or --from, not both")
-    estate, gap = read_whole(source if source is not None else from_, kubeconfig, context, "")
-    if gap:
-        say(f"warning: {gap}")
+    estate = read_input(source, from_, kubeconfig, context)
     rules = rules_of(estate, kube_version, feature_gates)
     from regauge.scheduler import as_stored, check_queues
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regauge.cli.output import say
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 From = Annotated[
     str | None,
     typer.Option("--from", metavar="PATH", help="Directory, file or - with a dump. Default: the current kube context."),
+]
+
+Input = Annotated[
+    str | None,
+    typer.Argument(metavar="[INPUT]", help="Directory, file, bundle or - with a dump; `sample`. Default: the context."),
 ]
 
 # A large cluster is millions of values that all stay: looking for garbage among them costs a third of the time.
@@ -102,3 +109,13 @@ def read_whole(place: str | None, kubeconfig: str | None, context: str | None, n
     missing = f"{', '.join(gaps)} could not be read" if gaps else ""
     told = "; ".join(part for part in (missing, only) if part)
     return estate, f"{told}: in the cluster the answer may be another" if told else ""
+
+
+def read_input(source: str | None, from_: str | None, kubeconfig: str | None, context: str | None) -> Estate:
+    """The whole estate of a verb that takes INPUT or --from; what could not be read of it is told on stderr."""
+    if source is not None and from_ is not None:
+        raise typer.BadParameter("give either INPUT or --from, not both")
+    estate, gap = read_whole(source if source is not None else from_, kubeconfig, context, "")
+    if gap:
+        say(f"warning: {gap}")
+    return estate

@@ -2,7 +2,7 @@
 
 from regauge.collect.bundle import bundle_bytes, read_node_record
 from regauge.collect.estate import Estate, Skipped
-from regauge.collect.files import load_estate
+from regauge.collect.files import load_estate, sample_estate
 from regauge.collect.live import AUDIT_KINDS, LIVE_KINDS, collect_live
 from regauge.collect.node import read_node
 from regauge.collect.node_tree import NodeTree
@@ -22,5 +22,6 @@ __all__ = [
     "read_node",
     "read_node_record",
     "reports_of",
+    "sample_estate",
     "without_secrets",
 ]

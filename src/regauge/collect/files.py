@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import msgspec
@@ -20,15 +22,19 @@ GATES_SUFFIX = ".prom"
 MAX_YAML_BYTES = 256 << 20
 MAX_JSON_BYTES = 4 << 30
 MAX_FILES = 20_000
+SAMPLE = "sample"
+"""The word for the packaged estate, wherever an estate is asked for."""
 _VERSION_FILE_BYTES = 64 << 10
 
 
 def load_estate(place: str) -> Estate:
-    """The estate at `place`: a directory (read through), a file, a bundle, or "-" for standard input.
+    """The estate at `place`: a directory (read through), a file, a bundle, "-" for standard input, or "sample".
 
     In a directory, files that hold no objects are skipped and listed in `Estate.skipped`. Raises `InputError` for a place
     that does not exist, a malformed file, or a place without a single Kubernetes object.
     """
+    if place == SAMPLE:
+        return sample_estate()
     gathered = _Gathered()
     if place == "-":
         gathered.add_objects(sys.stdin.buffer.read(), "standard input")
@@ -50,6 +56,21 @@ def load_estate(place: str) -> Estate:
             fix="give the output of kubectl get ... -o yaml or -o json, as files ending in .yaml, .yml or .json",
         )
     return gathered.estate("standard input" if place == "-" else place)
+
+
+def sample_estate() -> Estate:
+    """The packaged sample: sixteen nodes of a real control plane, both stacks, workloads of every sort.
+
+    Raises `InputError` where something of that name is in the working directory: which of the two is meant is not guessed.
+    """
+    if Path(SAMPLE).exists():
+        raise InputError(
+            f"{SAMPLE} is the packaged estate, and something here is called so, too",
+            where=Where(SAMPLE),
+            fix=f"write ./{SAMPLE} for what is here, or go elsewhere for the packaged one",
+        )
+    with as_file(files("regauge.collect").joinpath("data/sample")) as place:
+        return replace(load_estate(str(place)), source="the sample estate")
 
 
 def _files_below(directory: Path) -> Iterator[Path]:

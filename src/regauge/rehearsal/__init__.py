@@ -8,7 +8,6 @@ are scenarios: `regauge.rehearsal.scenario` reads them, `regauge.rehearsal.playi
 
 from regauge.rehearsal.rehearsing import RehearsalOptions, rehearse, write_report
 from regauge.rehearsal.report import Attribution, Check, Comparison, Mode, Ownership, Placement, PodRow, Report, Step
-from regauge.rehearsal.samples import sample_estate
 
 __all__ = [
     "Attribution",
@@ -22,6 +21,5 @@ __all__ = [
     "Report",
     "Step",
     "rehearse",
-    "sample_estate",
     "write_report",
 ]

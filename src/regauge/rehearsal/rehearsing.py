@@ -27,13 +27,12 @@ from regauge.rehearsal.plan_pages import report_blocks
 from regauge.rehearsal.plan_run import rehearse_plan
 from regauge.rehearsal.report import Mode, Recorder, Report, Step
 from regauge.rehearsal.runs import run_directory, told_of
-from regauge.rehearsal.samples import ENV_PREFIX, NODE, facts_of, load_sample, sample_devices, sample_estate
+from regauge.rehearsal.samples import ENV_PREFIX, NODE, facts_of, load_sample, sample_devices
 from regauge.rehearsal.stopping import run_live
 from regauge.rehearsal.world import TIMINGS
 
 EPOCH_S = 1_800_000_000.0
 LIMIT_S = 86_400.0
-SAMPLE = "sample"
 _WRITTEN = {".html": as_html, ".htm": as_html, ".md": as_markdown}
 
 Listen = Callable[[str, Step | None], None]
@@ -80,8 +79,8 @@ def rehearse_sample(options: RehearsalOptions, listen: Listen) -> Report:
 
 
 def rehearse_estate(place: str, options: RehearsalOptions, listen: Listen) -> Report:
-    """A dump in the rehearsal: by its own version and gates unless told otherwise. "sample" is the packaged estate."""
-    estate = sample_estate() if place == SAMPLE else load_estate(place)
+    """A dump in the rehearsal: by its own version and gates unless told otherwise."""
+    estate = load_estate(place)
     estate = replace(estate, snapshot=completed(estate.snapshot))
     found = estate_rules(estate, options)
     if options.has_plan and options.mode is Mode.LIVE:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from importlib.resources import as_file, files
+from importlib.resources import files
 
-from regauge.collect import Estate, load_estate
 from regauge.driver import Description, read_description
 from regauge.model import Object, read_documents
 from regauge.rehearsal.first_move import Sample
@@ -44,9 +42,3 @@ def facts_of(description: Description, node: str) -> NodeFacts:
         identities={(description.resource, name): identity for name, identity in identities.items()},
         published={(description.driver, node, name): identity for name, identity in identities.items()},
     )
-
-
-def sample_estate() -> Estate:
-    """The packaged sample estate: sixteen nodes of a real control plane, both stacks, workloads of every sort."""
-    with as_file(files("regauge.rehearsal").joinpath("sample/estate")) as place:
-        return replace(load_estate(str(place)), source="the sample estate")

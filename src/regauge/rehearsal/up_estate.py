@@ -29,11 +29,9 @@ from regauge.rehearsal.dump_plan import DumpPlan, plan_dump
 from regauge.rehearsal.nodes import NodePlan, NodeWorld, Plugin
 from regauge.rehearsal.plan_world import Daemons, more_plugins, publishing
 from regauge.rehearsal.report import Recorder, Step
-from regauge.rehearsal.samples import sample_estate
 from regauge.rehearsal.state_directory import STORE
 from regauge.rehearsal.world import TIMINGS
 
-SAMPLE = "sample"
 MARK = "estate.json"
 BEGUN = b"begun"
 KEPT_TOO: tuple[Kind, ...] = (SERVICE_ACCOUNT, CONFIG_MAP)
@@ -58,8 +56,8 @@ class EstateOptions:
 
 
 def read_estate(place: str) -> Estate:
-    """The estate at a place, or the packaged one for "sample". Raises `InputError` for one that no cluster can hold."""
-    found = sample_estate() if place == SAMPLE else load_estate(place)
+    """The estate at a place. Raises `InputError` for one that no cluster can hold."""
+    found = load_estate(place)
     snapshot = completed(found.snapshot)
     for document in snapshot.documents(NODE):
         if not _NODE_NAME.fullmatch(document.name) or ".." in document.name:

@@ -23,6 +23,7 @@ from regauge.collect import (
     load_estate,
     read_node,
     reports_of,
+    sample_estate,
     without_secrets,
 )
 from regauge.collect.bundle import MAX_ENTRIES
@@ -30,7 +31,6 @@ from regauge.collect.live import operator_kinds
 from regauge.features import minor_of, rules
 from regauge.migrate import PlanOptions, plan, write_plan
 from regauge.model import Snapshot, read_documents
-from regauge.rehearsal import sample_estate
 
 CREATED = "2026-01-01T00:00:00Z"
 
@@ -215,3 +215,13 @@ def test_the_rights_that_are_shipped_are_those_that_are_used() -> None:
     }
     assert granted == {(kind.group, kind.plural) for kind in (*LIVE_KINDS, *operator_kinds())}
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "get"}
+
+
+def test_the_sample_and_a_place_of_its_name_are_not_mixed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(load_estate("sample").snapshot.nodes) == 16
+    (tmp_path / "sample").mkdir()
+    with pytest.raises(InputError, match=r"write \./sample"):
+        load_estate("sample")
+    with pytest.raises(InputError, match="no Kubernetes objects"):
+        load_estate("./sample")

@@ -13,7 +13,7 @@ from tests.goldens import DIRECTORY, compare
 from tests.support import shared
 
 from regauge.base import InputError
-from regauge.collect import Estate, load_estate
+from regauge.collect import Estate, load_estate, sample_estate
 from regauge.features import minor_of, rules
 from regauge.migrate import (
     OnFailure,
@@ -30,7 +30,6 @@ from regauge.migrate import (
 )
 from regauge.model import Document, Object, Snapshot, read_documents
 from regauge.model.kinds import DEPLOYMENT, NODE, POD
-from regauge.rehearsal import sample_estate
 
 
 @pytest.fixture(scope="module")

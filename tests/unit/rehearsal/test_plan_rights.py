@@ -8,6 +8,7 @@ import yaml
 from tests.support import ROOT
 from tests.unit.rehearsal.plans import Stage, estate, staged
 
+from regauge.collect import sample_estate
 from regauge.kube import MemoryClient, ObjectList
 from regauge.migrate.rollout import RolloutState
 from regauge.model import Kind, Object, Snapshot
@@ -20,7 +21,6 @@ from regauge.model.kinds import (
 )
 from regauge.rehearsal.completing import completed
 from regauge.rehearsal.plan_run import MortalClient
-from regauge.rehearsal.samples import sample_estate
 
 Call = tuple[str, str, str]
 OTHER_KINDS_OF_WORKLOADS = {

@@ -20,6 +20,7 @@ from tests.support import ROOT
 from tests.unit.cluster.up.program import running
 from tests.unit.rehearsal.played import played
 
+from regauge.collect import sample_estate
 from regauge.features import minor_of, rules
 from regauge.host import RealClock
 from regauge.kube import AlreadyExists, ApiError, Forbidden
@@ -32,7 +33,6 @@ from regauge.model import Document, Object, find_kind, read_documents
 from regauge.model.kinds import NAMESPACE, SECRET, SERVICE_ACCOUNT
 from regauge.rehearsal.plan_state import differences, state_of
 from regauge.rehearsal.plan_world import OwnerWatch, switches_of
-from regauge.rehearsal.samples import sample_estate
 
 T = TypeVar("T")
 ENOUGH = 20

@@ -17,7 +17,7 @@ from tests.unit.rehearsal.plans import written_estate
 from regauge.base import InputError
 from regauge.features import rules
 from regauge.model.kinds import NODE
-from regauge.rehearsal.up_estate import SAMPLE, estate_stands, read_estate, stand_ins_of
+from regauge.rehearsal.up_estate import estate_stands, read_estate, stand_ins_of
 
 RULES = rules("1.36")
 GPU, DRIVER = "nvidia.com/gpu", "gpu.nvidia.com"
@@ -31,7 +31,7 @@ def written(directory: Path) -> Path:
 
 
 def test_nodes_get_the_driver_they_would_go_to_without_a_plan() -> None:
-    found = stand_ins_of(read_estate(SAMPLE).snapshot, RULES)
+    found = stand_ins_of(read_estate("sample").snapshot, RULES)
     assert set(found.more["a100-0"].plugins) == {DRIVER} and not found.more["a100-0"].instead
     assert DRIVER in found.more["canary-0"].instead and not found.more["canary-0"].plugins
     assert "mig-0" not in found.more  # partitions: no driver is known for them
@@ -49,7 +49,7 @@ def test_a_node_whose_name_is_no_name_is_refused(tmp_path: Path, name: str) -> N
 
 
 def test_a_directory_is_of_one_estate(tmp_path: Path) -> None:
-    sample, other = read_estate(SAMPLE), read_estate(str(written(tmp_path)))
+    sample, other = read_estate("sample"), read_estate(str(written(tmp_path)))
     fresh, old = tmp_path / "fresh", tmp_path / "old"
     fresh.mkdir()
     old.mkdir()
@@ -92,7 +92,7 @@ def test_it_is_there_again_after_its_death_and_holds_no_other_estate(directory: 
             time.sleep(0.2)
         assert pods(up) == before
         up.end(signal.SIGTERM)
-    other = Program(directory / "s", "--estate", SAMPLE)
+    other = Program(directory / "s", "--estate", "sample")
     assert other.process.wait(30) == 2 and "holds an estate, and not this one" in other.said()
     bare = Program(directory / "s")
     assert bare.process.wait(30) == 2 and "holds an estate, and not this one" in bare.said()
@@ -104,6 +104,6 @@ def test_it_is_there_again_after_its_death_and_holds_no_other_estate(directory: 
 def test_what_the_estate_says_is_not_said_twice_and_no_command_of_it_is_run(
     directory: Path, options: tuple[str, ...]
 ) -> None:
-    up = Program(directory / "s", "--estate", SAMPLE, *options)
+    up = Program(directory / "s", "--estate", "sample", *options)
     assert up.process.wait(30) == 2 and f"--estate and {options[0]} exclude each other" in up.said()
     assert not (directory / "s" / "store.db").exists()
