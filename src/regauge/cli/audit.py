@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regauge.cli.findings import counted, tell_finding
 from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, rules_of, tell_skipped
 from regauge.cli.output import Format, print_document, print_table, say, tell, write_file
 from regauge.cli.reading import read_estate
 
 if TYPE_CHECKING:
-    from regauge.audit import AuditInput, AuditReport, Finding, Profile
+    from regauge.audit import AuditInput, AuditReport, Profile
     from regauge.collect import Estate
 
 REPORT_LIMIT_BYTES = 64 << 20
@@ -222,7 +223,7 @@ def _write(report: AuditReport, output: Form, file: str | None) -> None:
 
 def _print(report: AuditReport) -> None:
     for one in report.findings:
-        _finding(one)
+        tell_finding(one)
     if report.checked is not None:
         rows = ((str(one.number), one.question, one.answer.value, "; ".join(one.evidence)) for one in report.checked)
         print_table(("", "QUESTION", "ANSWER", "EVIDENCE"), rows)
@@ -238,16 +239,6 @@ def _print(report: AuditReport) -> None:
     tell(f"{report.audit.source}: {_summary(report)}.")
 
 
-def _finding(one: Finding) -> None:
-    tell(f"{one.severity.value.upper()} {one.code} ({one.layer.value}): {one.what}")
-    tell(f"  why:  {one.why}")
-    tell(f"  fix:  {one.fix}")
-    for evidence in one.evidence:
-        tell(f"  seen: {evidence}")
-    tell()
-
-
 def _summary(report: AuditReport) -> str:
-    counts = {name: sum(one.severity.value == name for one in report.findings) for name in ("error", "warning", "note")}
-    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+    told = counted(report.findings)
     return f"{told}, {len(report.settled.waived)} waived" if report.settled.waived else told

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regauge.cli.cdi.options import DOCUMENT_LIMIT_BYTES, NO, Directories, Root, node_of, read_bytes
+from regauge.cli.findings import counted, tell_finding
 from regauge.cli.options import Output
 from regauge.cli.output import Format, print_document, print_table, tell
 
 if TYPE_CHECKING:
-    from regauge.audit import CdiAudit, Finding, HookUse
+    from regauge.audit import CdiAudit, HookUse
 
 SCHEMA = "regauge.cdi.audit/v1"
 
@@ -82,7 +83,7 @@ def _handlers(file: str) -> dict[str, str]:
 
 def _print(found: CdiAudit) -> None:
     for one in found.findings:
-        _finding(one)
+        tell_finding(one)
     if found.verdicts:
         rows = ((one.device, one.usable.value, ", ".join(one.because), one.file or "-") for one in found.verdicts)
         print_table(("DEVICE", "USABLE", "BECAUSE", "FILE"), rows)
@@ -93,18 +94,7 @@ def _print(found: CdiAudit) -> None:
         tell()
     for item in found.unknown:
         tell(f"not known: {item.what}: {item.why}")
-    counts = {name: sum(one.severity.value == name for one in found.findings) for name in ("error", "warning", "note")}
-    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
-    tell(f"{found.source}: {told}; {len(found.verdicts)} devices.")
-
-
-def _finding(one: Finding) -> None:
-    tell(f"{one.severity.value.upper()} {one.code} ({one.layer.value}): {one.what}")
-    tell(f"  why:  {one.why}")
-    tell(f"  fix:  {one.fix}")
-    for evidence in one.evidence:
-        tell(f"  seen: {evidence}")
-    tell()
+    tell(f"{found.source}: {counted(found.findings)}; {len(found.verdicts)} devices.")
 
 
 def _safe(one: HookUse) -> str:
