@@ -14,7 +14,7 @@ import msgspec
 from regauge.base import TransientError
 from regauge.kube import MemoryClient
 from regauge.migrate import Move, Plan, PlanStep, Sight, Switch
-from regauge.migrate.rollout import Holder, Options, Record, Rollout, RolloutState, StepState
+from regauge.migrate.rollout import Holder, Options, Record, Rollout, RolloutState, StepRecord, StepState
 from regauge.model import Kind, Object, Rules, Snapshot
 from regauge.rehearsal.acting import Actor
 from regauge.rehearsal.dump import DumpOutcome, set_up_dump
@@ -85,6 +85,7 @@ class _Heard:
     """What happened to a step while it was rehearsed."""
 
     deaths: int = 0
+    added: bool = False
     faults: list[str] = field(default_factory=list)
 
 
@@ -158,19 +159,19 @@ class _PlanRun:
     def _rollout(self, client: MemoryClient) -> Rollout:
         self.number += 1
         options = Options(Holder(f"rehearsal-{self.number}"), frozenset("*"), POLL_S)
-        return Rollout(client, self.world.clock, self.plan, options, self.world.node_reports, self.hear)
+        return Rollout(client, self.world.clock, self.plan, options, self.world.node_reports, watch=self.hear)
 
     # -- what goes wrong
 
-    def hear(self, text: str) -> None:
-        """A step begins: what is to go wrong in it is planned now."""
-        id_, _, rest = text.partition(": ")
-        known = next((step for step in self.plan.spec.steps if step.id == id_), None)
-        if known is None or rest != known.title:
+    def hear(self, step: PlanStep, own: StepRecord) -> None:
+        """A step is done, or begins: what is to go wrong in it is planned now."""
+        if own.state is StepState.DONE:
+            self._add(step, own)
             return
-        self.step = id_
-        if self.faults and self.client is not None and not self.heard[id_].deaths:
-            self._plan_faults(known)
+        self.step = step.id
+        self.recorder.hear(step.title)
+        if self.faults and self.client is not None and not self.heard[step.id].deaths:
+            self._plan_faults(step)
 
     def _plan_faults(self, step: PlanStep) -> None:
         heard = self.heard[step.id]
@@ -194,7 +195,7 @@ class _PlanRun:
                 self.world.nodes[self.last].replace_plugin(driver, plugin)
             record = await self._run(lambda rollout: rollout.run())
         for step in self.plan.spec.steps:
-            self.recorder.add(self._step(step, record))
+            self._add(step, record.steps[step.id])
         end = self.recorder.begin("plan", f"Plan {self.plan.name} is carried out")
         end.check("every step is done", record.state is RolloutState.DONE, record.reason or record.state.value)
         self._check_owners(end.check)
@@ -237,13 +238,18 @@ class _PlanRun:
                 await self.world.clock.sleep(LEASE_OVER_S)
         raise TransientError(f"the rollout did not come to an end in {MOST_RUNS} runs")
 
-    def _step(self, step: PlanStep, record: Record) -> Step:
-        own, heard = record.steps[step.id], self.heard[step.id]
+    def _add(self, step: PlanStep, own: StepRecord) -> None:
+        """The step into the report, once: a rollout that dies as it tells of one does not tell of it again."""
+        heard = self.heard[step.id]
+        if heard.added:
+            return
+        heard.added = True
         checks = [Check(item.what, item.holds, item.seen) for item in own.results]
         checks.append(Check("the step is done", own.state is StepState.DONE, own.state.value))
         offset_s = self.world.clock.now_s() - self.recorder.since_start_s()
         details = {"phase": step.phase.value, "killed": heard.deaths, "takes_s": step.takes_s}
-        return Step(step.id, step.title, tuple(checks), own.began_s - offset_s, own.ended_s - offset_s, details)
+        times_s = own.began_s - offset_s, own.ended_s - offset_s
+        self.recorder.add(Step(step.id, step.title, tuple(checks), *times_s, details))
 
     # -- back
 

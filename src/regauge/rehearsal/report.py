@@ -139,6 +139,10 @@ class Recorder:
     def since_start_s(self) -> float:
         return self._now_s() - self._began_s
 
+    def hear(self, title: str) -> None:
+        """Something is under way that will be told as a step when it is over."""
+        self._listen(title, None)
+
     def begin(self, name: str, title: str) -> OpenStep:
         """A step that is under way; end it with `OpenStep.end`."""
         self._listen(title, None)

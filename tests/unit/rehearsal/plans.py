@@ -146,11 +146,13 @@ class Stage:
     def client(self) -> MortalClient:
         return MortalClient(self.world.control.api.as_actor("rollout"))
 
-    def rollout(self, client: KubeClient | None = None, **options: Any) -> Rollout:
+    def rollout(
+        self, client: KubeClient | None = None, tell: Callable[[str], None] = lambda _: None, **options: Any
+    ) -> Rollout:
         self.numbers.append(len(self.numbers))
         holder = Holder(f"test-{len(self.numbers)}")
         given = Options(holder, **{"approve": frozenset("*"), "poll_s": 2.0, **options})
-        return Rollout(client or self.client(), self.world.clock, self.plan, given, self.world.node_reports)
+        return Rollout(client or self.client(), self.world.clock, self.plan, given, self.world.node_reports, tell)
 
     async def state(self) -> EstateState:
         return state_of(await self.rollout().sight())

@@ -192,14 +192,9 @@ def test_it_waits_for_a_person_and_goes_on() -> None:
 def test_it_pauses_before_the_next_step_and_goes_on() -> None:
     async def body(stage: Stage) -> None:
         kube, clock = stage.world.kube, stage.world.clock
-        asked = []
-
-        def hear(text: str) -> None:
-            asked.append(text)
-
-        rollout = stage.rollout()
+        asked: list[str] = []
+        rollout = stage.rollout(tell=asked.append)
         ledger = Ledger(kube, clock, stage.plan.name, Holder("other"))
-        rollout._tell = hear  # the test listens to what a user would read
         task = asyncio.ensure_future(rollout.run())
         while not any("node-" in text for text in asked) and not task.done():
             await clock.sleep(1.0)
@@ -208,6 +203,19 @@ def test_it_pauses_before_the_next_step_and_goes_on() -> None:
         assert record.state is RolloutState.PAUSED
         assert [own.state for own in record.steps.values()].count(StepState.DONE) >= 3
         assert (await stage.rollout().run()).state is RolloutState.DONE
+
+    staged(body)
+
+
+def test_what_takes_minutes_is_told_while_it_is_waited_for() -> None:
+    async def body(stage: Stage) -> None:
+        heard: list[str] = []
+        await stage.rollout(tell=heard.append).run()
+        waits = [text for text in heard if " waits: " in text]
+        assert "g1 waits: nvidia.com/gpu: 2, not 0" in waits
+        assert all(
+            text != before for before, text in zip(heard, heard[1:], strict=False)
+        )  # each once, not at every look
 
     staged(body)
 

@@ -49,10 +49,10 @@ from regauge.model.kinds import CORE_EVENT, DAEMON_SET
 
 POLL_S = 2.0
 FACTS = "facts"
-UNREACHABLE_S = 300.0
-"""How long a rollout goes on trying while the API server does not answer."""
 
 Tell = Callable[[str], None]
+Watch = Callable[[PlanStep, StepRecord], None]
+"""Hears of a step when it is about to begin, and when it is done and that is written; after a death maybe not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,14 @@ class Rollout:
         options: Options,
         reports: Reports = no_reports,
         tell: Tell = lambda _: None,
+        watch: Watch = lambda _step, _record: None,
     ) -> None:
         self._kube = kube
         self._clock = clock
         self._plan = plan
         self._options = options
         self._tell = tell
+        self._watch = watch
         moves = [act for step in plan.spec.steps for act in step.actions if isinstance(act, Move)]
         own = {(item.group, item.kind) for item in template_kinds()}
         more = tuple(
@@ -100,7 +102,7 @@ class Rollout:
         )
         self._looking = Looking(kube, reports, more)
         self._acts = Acts(kube, plan.name)
-        self._switching = Switching(kube, clock, self._looking, self._acts, plan.spec.stack_label)
+        self._switching = Switching(kube, clock, self._looking, self._acts, plan.spec.stack_label, tell)
         self._ledger = Ledger(kube, clock, plan.name, options.holder)
 
     async def run(self) -> Record:
@@ -208,6 +210,7 @@ class Rollout:
         await self._ledger.save(record)
         await self._note_on_nodes(step, "DeviceStackChanged", f"{step.title} (plan {self._plan.name})")
         self._tell(f"{step.id}: done")
+        self._watch(step, own)
 
     def _approve(self, record: Record, step: PlanStep) -> None:
         questions = [action.question for action in step.actions if isinstance(action, Approve)]
@@ -221,6 +224,7 @@ class Rollout:
     async def _begin(self, record: Record, step: PlanStep, own: StepRecord) -> None:
         """Preconditions, then what has to be remembered; only then the step counts as begun."""
         self._tell(f"{step.id}: {step.title}")
+        self._watch(step, own)
         own.results.clear()
         await self._ledger.forget(step.id)
         sight = await self._looking.sight()
@@ -252,10 +256,14 @@ class Rollout:
         if isinstance(gate, Accepted):
             return await self._accepted(step)
         began_s = self._clock.monotonic_s()
+        seen = ""
         while True:
             found = check(gate, self._plan, facts, await self._looking.sight())
             if found.holds or self._clock.monotonic_s() - began_s > patience_s(gate):
                 return Result(found.gate, found.holds, found.seen)
+            if found.seen != seen:
+                seen = found.seen
+                self._tell(f"{step.id} waits: {found.gate}: {seen}")
             await self._pause()
 
     async def _accepted(self, step: PlanStep) -> Result:

@@ -29,14 +29,24 @@ class NodeBefore(msgspec.Struct, frozen=True):
 
 
 class Switching:
-    """Does and undoes switches."""
+    """Does and undoes switches. `tell` hears what is waited for, whenever that changes: some of it takes minutes."""
 
-    def __init__(self, kube: KubeClient, clock: Clock, looking: Looking, acts: Acts, label: str) -> None:
+    def __init__(
+        self, kube: KubeClient, clock: Clock, looking: Looking, acts: Acts, label: str, tell: Callable[[str], None]
+    ) -> None:
         self._kube = kube
         self._clock = clock
         self._looking = looking
         self._acts = acts
         self._label = label
+        self._tell = tell
+        self._waits_for = ""
+
+    def _waits(self, node: str, what: str) -> None:
+        text = f"{node} waits: {what}"
+        if text != self._waits_for:
+            self._waits_for = text
+            self._tell(text)
 
     async def before(self, action: Switch) -> NodeBefore:
         """What has to be remembered. Raises `StepFailed` where the node is not there."""
@@ -67,10 +77,10 @@ class Switching:
         await self._drain(action, OTHER[to], pause)
         await self._patch(action.node, {"metadata": {"labels": {self._label: NOBODY}}})
         gone = f"{action.node} still has {_words(action.served, OTHER[to])} after {action.gone_within_s} s"
-        await self._until(lambda: self._count(action, OTHER[to], 0), action.gone_within_s, gone, pause)
+        await self._until(action.node, lambda: self._count(action, OTHER[to], 0), action.gone_within_s, gone, pause)
         await self._patch(action.node, {"metadata": {"labels": dict(labels)}})
         there = f"{action.node} has not {_words(action.served, to)} within {action.served_within_s} s"
-        await self._until(lambda: self._count(action, to, 1), action.served_within_s, there, pause)
+        await self._until(action.node, lambda: self._count(action, to, 1), action.served_within_s, there, pause)
         if not cordoned:
             await self._patch(action.node, {"spec": {"unschedulable": None}})
 
@@ -100,6 +110,7 @@ class Switching:
             for pod in holders:
                 if pod.metadata.deletion_timestamp is None:
                     why = await self._evict(pod) or why
+            self._waits(action.node, f"{len(holders)} pods hold devices {why}".strip())
             await pause()
 
     async def _holders(self, action: Switch, stack: Stack) -> list[Pod]:
@@ -161,11 +172,12 @@ class Switching:
                 found.append((driver, sum(len(item.spec.devices) for item in own), devices * share))
         return [f"{name}: {count}, not {wanted}" for name, count, wanted in found if count != wanted]
 
-    async def _until(self, differs: Differs, within_s: float, failed: str, pause: Pause) -> None:
+    async def _until(self, node: str, differs: Differs, within_s: float, failed: str, pause: Pause) -> None:
         began_s = self._clock.monotonic_s()
         while told := await differs():
             if self._clock.monotonic_s() - began_s > within_s:
                 raise StepFailed(f"{failed} ({'; '.join(told)})")
+            self._waits(node, "; ".join(told))
             await pause()
 
 
