@@ -51,7 +51,8 @@ Start here:
   regauge examples                more to try
 
 INPUT is a directory or file of `kubectl get -o yaml|json` output, a bundle of `collect`, - for standard input, or `sample`
-for a packaged estate to try things on. Without it, verbs that read a cluster use the current kube context. Every verb that prints takes -o json.
+for a packaged estate to try things on. Without it, verbs that read a cluster use the current kube context. Every verb
+that prints takes -o json.
 """
 
 app = typer.Typer(

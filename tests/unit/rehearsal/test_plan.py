@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -213,9 +214,7 @@ def test_what_takes_minutes_is_told_while_it_is_waited_for() -> None:
         await stage.rollout(tell=heard.append).run()
         waits = [text for text in heard if " waits: " in text]
         assert "g1 waits: nvidia.com/gpu: 2, not 0" in waits
-        assert all(
-            text != before for before, text in zip(heard, heard[1:], strict=False)
-        )  # each once, not at every look
+        assert all(text != before for before, text in pairwise(heard))  # each once, not at every look
 
     staged(body)
 
