@@ -61,9 +61,11 @@ check-gpu: setup
 	$(BIN)/python scripts/check_gpu.py --write tests/fixtures/kinds/nvidia/recordings/this-machine.json $(ARGS)
 	$(BIN)/pytest tests/unit/driver/kinds/test_nvidia.py
 
-# The reference programs, on upstream's own libraries: needs Go; the first build downloads and takes minutes.
+# The reference programs, on upstream's own libraries: needs Go; the first build downloads and takes minutes. Then the
+# programs that views are tested with: Prometheus and Chromium, from Debian's packages.
 oracles:
 	bash scripts/build_oracles.sh $(CACHE)/oracles
+	bash scripts/get_programs.sh $(CACHE)/programs
 
 lock: setup
 	bash scripts/lock.sh

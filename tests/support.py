@@ -46,3 +46,12 @@ def kubectl() -> Path:
     if not found:
         missing("kubectl (make setup)")
     return Path(found)
+
+
+def program(name: str) -> Path:
+    """A program that views are tested with: "prometheus", "promtool" (unpacked by `make oracles`), "chromium", "chromedriver"."""
+    unpacked = ROOT / ".cache" / "programs" / "usr" / "bin" / name
+    found = str(unpacked) if unpacked.exists() else shutil.which(name)
+    if not found:
+        missing(f"{name} (make oracles)")
+    return Path(found)
