@@ -28,11 +28,17 @@ class Meter(Protocol):
     def took(self, call: str, code: str, duration_s: float) -> None:
         """A call of the kubelet, or `Reconcile` of the slices, ended with a gRPC code or `ClaimError`."""
 
+    def asked(self, verb: str, resource: str, code: str, duration_s: float) -> None:
+        """A request to the API server ended: see `MeasuredClient`."""
+
 
 class NoMeter:
     """A `Meter` that forgets."""
 
     def took(self, call: str, code: str, duration_s: float) -> None:
+        return None
+
+    def asked(self, verb: str, resource: str, code: str, duration_s: float) -> None:
         return None
 
 

@@ -32,12 +32,22 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        self._requests = Histogram(
+            f"{PREFIX}_api_request_duration_seconds",
+            "Requests to the API server; of watches only those that failed.",
+            ("verb", "resource", "code"),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
         self._notices = Counter(
             f"{PREFIX}_notices", "Notices by their code and level.", ("code", "level"), registry=self._registry
         )
 
     def took(self, call: str, code: str, duration_s: float) -> None:
         self._calls.labels(call, code).observe(duration_s)
+
+    def asked(self, verb: str, resource: str, code: str, duration_s: float) -> None:
+        self._requests.labels(verb, resource, code).observe(duration_s)
 
     def hear(self, tell: Tell) -> Tell:
         """The same `Tell`, counted."""
@@ -65,6 +75,12 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         fleet, claims = self._driver.fleet, self._driver.claims.prepared
+        told = fleet.description
+        info = GaugeMetricFamily(
+            f"{PREFIX}_info", "The names it goes by; always 1.", labels=("driver", "resource", "node")
+        )
+        info.add_metric((told.driver, told.resource, fleet.node), 1)
+        yield info
         devices = GaugeMetricFamily(
             f"{PREFIX}_devices", "Devices by the stack that has them and by health.", labels=("stack", "health")
         )

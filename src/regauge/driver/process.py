@@ -27,6 +27,7 @@ from regauge.driver.handover import Handover
 from regauge.driver.holders import HolderSearch
 from regauge.driver.instances import Instance, Lead, Lock, Turns, addresses, leftovers
 from regauge.driver.kinds import KINDS, Binds, Condition, DeviceKind, Surroundings
+from regauge.driver.measured_client import MeasuredClient
 from regauge.driver.meter import MeasuredClaims, MeasuredPlugin, Meter, NoMeter
 from regauge.driver.neighbours import KubeletView, Neighbours
 from regauge.driver.notices import Notice, Tell, silent
@@ -111,6 +112,7 @@ class Driver:
         self.asked = Signal()  # to look again at once, at the description and for devices
         self.beat_s: float | None = None  # when health was last asked, on the monotonic clock
         self._net = net
+        kube = MeasuredClient(kube, meter, clock) if kube is not None and meter is not None else kube
         self._kube = kube
         self._files = files
         self._clock = clock

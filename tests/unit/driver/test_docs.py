@@ -159,6 +159,7 @@ def test_every_metric_is_documented_and_no_other() -> None:
         await node.start()
         metrics.watch(node.driver)
         metrics.took("Allocate", "OK", 0.1)
+        metrics.asked("get", "nodes", "ok", 0.1)
         metrics.hear(node.notices.append)(Notice("published", "x"))
         text = metrics.text().decode()
         found = {
