@@ -5,6 +5,7 @@ both imported by name.
 """
 
 from regauge.base.canonical import canonical_json, pretty_json
+from regauge.base.durations import human_duration
 from regauge.base.errors import BugError, InputError, RegaugeError, TransientError, Where
 from regauge.base.memory import MemoryFiles
 from regauge.base.ports import Clock, Files, Randomness
@@ -23,5 +24,6 @@ __all__ = [
     "TransientError",
     "Where",
     "canonical_json",
+    "human_duration",
     "pretty_json",
 ]

@@ -1,6 +1,6 @@
 """What the cells of tables show: ages, statuses of pods and nodes, ports, selectors. Pure; times in seconds since 1970.
 
-Source: pkg/printers/internalversion and apimachinery pkg/util/duration of 1.36.
+Source: pkg/printers/internalversion of 1.36.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from regauge.base import human_duration
 from regauge.model import Object
 from regauge.model.core import ENDED_PHASES
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
-_YEAR = 365 * _DAY
 _WORDS = {"In": "in", "NotIn": "notin"}
 
 
@@ -29,36 +28,7 @@ def seconds_of(text: Any) -> float | None:
 
 def age(text: Any, now_s: float) -> str:
     then = seconds_of(text) if text else None
-    return UNKNOWN if then is None else duration(now_s - then)
-
-
-def duration(length_s: float) -> str:
-    """A length of time as kubectl writes it: two units at most, the finer one only while the coarser is small."""
-    seconds = int(length_s)
-    if seconds < -1:
-        return "<invalid>"
-    if seconds < 2 * _MINUTE:
-        return f"{max(0, seconds)}s"
-    if seconds < 10 * _MINUTE:
-        return _two(seconds, _MINUTE, "m", 1, "s")
-    if seconds < 3 * _HOUR:
-        return f"{seconds // _MINUTE}m"
-    if seconds < 8 * _HOUR:
-        return _two(seconds, _HOUR, "h", _MINUTE, "m")
-    if seconds < 2 * _DAY:
-        return f"{seconds // _HOUR}h"
-    if seconds < 8 * _DAY:
-        return _two(seconds, _DAY, "d", _HOUR, "h")
-    if seconds < 2 * _YEAR:
-        return f"{seconds // _DAY}d"
-    if seconds < 8 * _YEAR:
-        return _two(seconds, _YEAR, "y", _DAY, "d")
-    return f"{seconds // _YEAR}y"
-
-
-def _two(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    rest = seconds % large // small
-    return f"{seconds // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
+    return UNKNOWN if then is None else human_duration(now_s - then)
 
 
 def selector(value: Mapping[str, Any] | None) -> str:
@@ -101,7 +71,7 @@ def pod_restarts(pod: Mapping[str, Any], now_s: float) -> str:
     total = sum(int(item.get("restartCount") or 0) for item in statuses)
     ends = [((item.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for item in statuses]
     last = max((seconds_of(item) or 0.0 for item in ends if item), default=0.0)
-    return f"{total} ({duration(now_s - last)} ago)" if total and last else str(total)
+    return f"{total} ({human_duration(now_s - last)} ago)" if total and last else str(total)
 
 
 def pod_status(pod: Mapping[str, Any]) -> str:

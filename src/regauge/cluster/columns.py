@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from regauge.base import human_duration
 from regauge.cluster import cells
 from regauge.cluster.cells import NONE, UNKNOWN
 from regauge.model import Object
@@ -96,7 +97,7 @@ def _completions(job: Object) -> str:
 def _job_duration(job: Object, now_s: float) -> str:
     status = job.get("status") or {}
     begun, ended = cells.seconds_of(status.get("startTime")), cells.seconds_of(status.get("completionTime"))
-    return "" if begun is None else cells.duration((now_s if ended is None else ended) - begun)
+    return "" if begun is None else human_duration((now_s if ended is None else ended) - begun)
 
 
 def _event_seen(event: Object, now_s: float) -> str:

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.base import InputError
+from regauge.base import InputError, human_duration
 from regauge.cluster import protobuf
 from regauge.cluster.bodies import read_as, read_body
-from regauge.cluster.cells import duration
 from regauge.cluster.fieldsets import fields_of, from_paths, leaves, merged
 from regauge.cluster.managers import FieldManagement, Manager
 from regauge.cluster.persistence import DurableStore, backup, restore
@@ -35,7 +34,7 @@ NOW = "2026-01-01T00:00:00Z"
      (800 * 86400, "2y70d"), (9 * 365 * 86400, "9y")],
 )  # fmt: skip
 def test_lengths_of_time_are_written_as_kubectl_does(seconds: int, text: str) -> None:
-    assert duration(seconds) == text
+    assert human_duration(seconds) == text
 
 
 def pod(*containers: dict[str, Any]) -> dict[str, Any]:
