@@ -61,4 +61,4 @@ def _holders(entries: Iterable[_Entry], pods: Mapping[str, tuple[str, str]]) -> 
     for entry in entries:
         namespace, pod = pods.get(entry.pod_uid, ("", f"uid {entry.pod_uid}"))
         ids = tuple(sorted(id_ for ids in entry.device_ids.values() for id_ in ids))
-        yield PluginDeviceHolder(namespace, pod, entry.container, entry.resource, ids)
+        yield PluginDeviceHolder(namespace, pod, entry.container, entry.resource, ids, entry.pod_uid)

@@ -18,13 +18,17 @@ class PluginDeviceReport:
 
 @dataclass(frozen=True, slots=True)
 class PluginDeviceHolder:
-    """A container that the kubelet gave devices of a device plugin to."""
+    """A container that the kubelet gave devices of a device plugin to. `pod_uid` is "" where the source does not tell it
+
+    (pod resources do not); `namespace` is "" where only the uid is known.
+    """
 
     namespace: str
     pod: str
     container: str
     resource_name: str
     device_ids: tuple[str, ...]
+    pod_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

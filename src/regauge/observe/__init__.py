@@ -1,3 +1,33 @@
-"""Not built yet."""
+"""What is going on: who holds which device, over both stacks."""
 
-__all__: list[str] = []
+from regauge.observe.correlation import Correlation, Holding, containers_with, correlate, seconds
+from regauge.observe.owners import NOBODY, Owner, Owners
+from regauge.observe.ports import (
+    DeviceReading,
+    ErrorReading,
+    LatencyReading,
+    Measure,
+    Part,
+    Readings,
+    Source,
+    Trouble,
+)
+
+__all__ = [
+    "NOBODY",
+    "Correlation",
+    "DeviceReading",
+    "ErrorReading",
+    "Holding",
+    "LatencyReading",
+    "Measure",
+    "Owner",
+    "Owners",
+    "Part",
+    "Readings",
+    "Source",
+    "Trouble",
+    "containers_with",
+    "correlate",
+    "seconds",
+]
