@@ -18,6 +18,7 @@ from regauge.inventory.devices import (
     take_inventory,
 )
 from regauge.inventory.holding import DeviceKey, claim_names, claimed_devices
+from regauge.inventory.node_pools import pool_of, pools_of
 
 __all__ = [
     "Advertisement",
@@ -34,6 +35,8 @@ __all__ = [
     "is_extended_resource",
     "newest_slices",
     "pod_ask",
+    "pool_of",
+    "pools_of",
     "take_inventory",
     "whole",
 ]

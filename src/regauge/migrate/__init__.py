@@ -3,6 +3,7 @@
 What acts on a cluster is `regauge.migrate.rollout`, imported by name.
 """
 
+from regauge.inventory import pool_of, pools_of
 from regauge.migrate.assessment import Assessment, AssessRow, ServingPool, assess
 from regauge.migrate.assessment_report import Told, assessment_blocks, needs_of
 from regauge.migrate.conversion import Conversion, Converted, ConvertOptions, Fate
@@ -39,7 +40,6 @@ from regauge.migrate.plans import (
     reference_of,
     write_plan,
 )
-from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Published, Serving, VendorDriver, find_serving, vendor_drivers
 from regauge.migrate.sharing import Sharing, find_sharing
 from regauge.migrate.sites import TemplatePath, parse_path

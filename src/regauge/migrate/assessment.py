@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from regauge.inventory import is_extended_resource, newest_slices, whole
+from regauge.inventory import is_extended_resource, newest_slices, pool_of, pools_of, whole
 from regauge.migrate.dependents import Dependent, find_dependents
 from regauge.migrate.gangs import groups_of
 from regauge.migrate.ground import ground_of
 from regauge.migrate.growth import Growth, growth_of
 from regauge.migrate.labels import describes_devices
 from regauge.migrate.limits import limit_range_blockers
-from regauge.migrate.pools import pool_of, pools_of
 from regauge.migrate.serving import DeviceMatcher, Serving, find_serving
 from regauge.migrate.sharing import Sharing, find_sharing
 from regauge.migrate.stakes import Effort, effort_of, risk_of

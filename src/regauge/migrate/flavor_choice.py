@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from regauge.base import InputError
-from regauge.inventory import whole
+from regauge.inventory import pool_of, whole
 from regauge.migrate.flavors import Choice, Flavor, version_holds
 from regauge.migrate.ground import Ground
-from regauge.migrate.pools import pool_of
 from regauge.migrate.workloads import AskStack
 from regauge.model.core import Node
 

@@ -6,13 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from regauge.inventory import whole
+from regauge.inventory import pool_of, whole
 from regauge.migrate.assessment import Assessment
 from regauge.migrate.names import partition_selectors, shared_why
 from regauge.migrate.plan_operators import owned_why
 from regauge.migrate.plan_sources import Source, driver_source, plugin_source
 from regauge.migrate.plans import Left, OnFailure
-from regauge.migrate.pools import pool_of
 from regauge.migrate.serving import Serving, vendor_of
 from regauge.migrate.stakes import kind_risk
 from regauge.migrate.verdict import Verdict

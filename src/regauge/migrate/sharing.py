@@ -10,8 +10,7 @@ from importlib.resources import files
 
 import msgspec
 
-from regauge.inventory import is_extended_resource, whole
-from regauge.migrate.pools import pool_of
+from regauge.inventory import is_extended_resource, pool_of, whole
 from regauge.model.core import Node
 
 MAX_EVIDENCE = 3

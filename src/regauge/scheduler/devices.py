@@ -166,7 +166,11 @@ class Devices:
 
     def tainted_by(self, rule: DeviceTaintRule) -> int:
         """How many devices a rule is for."""
-        return sum(_selects(rule, slice_, device) for slice_ in self._slices.values() for device in slice_.spec.devices)
+        return sum(
+            taint_rule_selects(rule, slice_, device)
+            for slice_ in self._slices.values()
+            for device in slice_.spec.devices
+        )
 
     def find_device(self, pool: str, device: str) -> Device | None:
         """A device by the names of its pool and itself, whatever its driver, as upstream looks it up."""
@@ -211,7 +215,7 @@ class Devices:
         rules = [rule for _, rule in sorted(self._taint_rules.items())]
         devices = []
         for device in slice_.spec.devices:
-            added = tuple(rule.spec.taint for rule in rules if _selects(rule, slice_, device))
+            added = tuple(rule.spec.taint for rule in rules if taint_rule_selects(rule, slice_, device))
             devices.append(replace(device, taints=(*device.taints, *added)) if added else device)
         return replace(slice_, spec=replace(slice_.spec, devices=tuple(devices)))
 
@@ -351,7 +355,8 @@ def _in_words(outcome: Outcome, node: Node) -> Answer:
             return outcome.text or f"unsupported: {outcome.feature}"
 
 
-def _selects(rule: DeviceTaintRule, slice_: ResourceSlice, device: Device) -> bool:
+def taint_rule_selects(rule: DeviceTaintRule, slice_: ResourceSlice, device: Device) -> bool:
+    """Whether a rule is for this device."""
     selector = rule.spec.device_selector
     if selector is None:
         return True
