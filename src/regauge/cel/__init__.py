@@ -5,6 +5,7 @@ False or an `EvalError`, for a device from `prepare_device`. Compiling the same 
 programs' own cases are answered by `regauge.cel.conformance`, imported by name.
 """
 
+from regauge.cel.canonical import canonical_form
 from regauge.cel.device import Device, prepare_device
 from regauge.cel.environment import MAX_COST, MAX_EXPRESSION_BYTES, Environment
 from regauge.cel.program import CompileError, EvalError, Evaluation, Program, compile_selector
@@ -20,6 +21,7 @@ __all__ = [
     "EvalError",
     "Evaluation",
     "Program",
+    "canonical_form",
     "compile_selector",
     "prepare_device",
 ]
