@@ -74,23 +74,8 @@ class _Gauges(Collector):
         self._driver = driver
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield from self._devices()
         fleet, claims = self._driver.fleet, self._driver.claims.prepared
-        told = fleet.description
-        info = GaugeMetricFamily(
-            f"{PREFIX}_info", "The names it goes by; always 1.", labels=("driver", "resource", "node")
-        )
-        info.add_metric((told.driver, told.resource, fleet.node), 1)
-        yield info
-        devices = GaugeMetricFamily(
-            f"{PREFIX}_devices", "Devices by the stack that has them and by health.", labels=("stack", "health")
-        )
-        counts = Tally(
-            (str(fleet.owners.get(one.name, "none")), "healthy" if fleet.condition(one.name).healthy else "unhealthy")
-            for one in fleet.description.devices
-        )
-        for labels, count in sorted(counts.items()):
-            devices.add_metric(labels, count)
-        yield devices
         tainted = [name for name in fleet.taints if fleet.owners.get(name) is Stack.DRA]
         yield _gauge("tainted_devices", "Devices with a taint from health.", len(tainted))
         yield _gauge("prepared_claims", "Claims that are prepared.", len(claims))
@@ -100,6 +85,31 @@ class _Gauges(Collector):
             yield _gauge("published_devices", "Devices in published slices.", len(self._driver.publisher.published))
             yield _gauge("published_slices", "Published slices.", self._driver.publisher.slices)
             yield _gauge("slice_generation", "Generation of the pool.", self._driver.publisher.generation)
+
+    def _devices(self) -> Iterator[GaugeMetricFamily]:
+        fleet = self._driver.fleet
+        described = fleet.description
+        names = (described.driver, described.resource, fleet.node, fleet.pool)
+        labels = ("driver", "resource", "node", "pool")
+        info = GaugeMetricFamily(f"{PREFIX}_info", "The names that it goes by; always 1.", labels=labels)
+        info.add_metric(names, 1)
+        each = GaugeMetricFamily(
+            f"{PREFIX}_device_healthy",
+            "Each device: 1 if it works, else 0.",
+            labels=("device", "stack", "uuid", "pci", "numbers"),
+        )
+        counts: Tally[tuple[str, str]] = Tally()
+        for one in described.devices:
+            healthy = fleet.condition(one.name).healthy
+            stack, known = str(fleet.owners.get(one.name, "none")), one.identity
+            each.add_metric((one.name, stack, known.uuid, known.pci, known.numbers), healthy)
+            counts[(stack, "healthy" if healthy else "unhealthy")] += 1
+        devices = GaugeMetricFamily(
+            f"{PREFIX}_devices", "Devices by the stack that has them and by health.", labels=("stack", "health")
+        )
+        for counted, count in sorted(counts.items()):
+            devices.add_metric(counted, count)
+        yield from (info, each, devices)
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
