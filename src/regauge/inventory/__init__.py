@@ -19,6 +19,7 @@ from regauge.inventory.devices import (
 )
 from regauge.inventory.holding import DeviceKey, claim_names, claimed_devices
 from regauge.inventory.node_pools import pool_of, pools_of
+from regauge.inventory.taints import taint_rule_selects, taint_text, tainted_slice
 
 __all__ = [
     "Advertisement",
@@ -37,6 +38,9 @@ __all__ = [
     "pod_ask",
     "pool_of",
     "pools_of",
+    "taint_rule_selects",
+    "taint_text",
+    "tainted_slice",
     "take_inventory",
     "whole",
 ]

@@ -24,7 +24,7 @@ from regauge.scheduler.changing import (
     object_name,
 )
 from regauge.scheduler.claims import group_of_claim, owned_by, pod_claims, reserved_for
-from regauge.scheduler.devices import PoolUse, taint_rule_selects
+from regauge.scheduler.devices import PoolUse
 from regauge.scheduler.explaining import ClaimAnswer, explain_claim
 from regauge.scheduler.explaining_pods import NodeVerdict, PodAnswer, example_nodes, explain_pod
 from regauge.scheduler.extended import ClassResolver, extended_claim
@@ -156,7 +156,6 @@ __all__ = [
     "reserved_for",
     "schedule",
     "schedule_group",
-    "taint_rule_selects",
     "tolerates",
     "unseen_parts",
     "untolerated",

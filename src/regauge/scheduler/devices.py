@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from regauge.allocator import (
     Abort,
@@ -34,6 +33,7 @@ from regauge.allocator import (
     solve,
     view,
 )
+from regauge.inventory import taint_rule_selects, tainted_slice
 from regauge.model import Rules
 from regauge.model.core import Node
 from regauge.model.resource import (
@@ -212,12 +212,7 @@ class Devices:
         """The slice with the taints that rules add to its devices."""
         if not self._rules_taint or not self._taint_rules:
             return slice_
-        rules = [rule for _, rule in sorted(self._taint_rules.items())]
-        devices = []
-        for device in slice_.spec.devices:
-            added = tuple(rule.spec.taint for rule in rules if taint_rule_selects(rule, slice_, device))
-            devices.append(replace(device, taints=(*device.taints, *added)) if added else device)
-        return replace(slice_, spec=replace(slice_.spec, devices=tuple(devices)))
+        return tainted_slice(slice_, self.taint_rules)
 
     def _refresh(self) -> None:
         if not self._changed:
@@ -353,15 +348,3 @@ def _in_words(outcome: Outcome, node: Node) -> Answer:
             return f"node {node.metadata.name}: timed out trying to allocate devices"
         case Unsupported():
             return outcome.text or f"unsupported: {outcome.feature}"
-
-
-def taint_rule_selects(rule: DeviceTaintRule, slice_: ResourceSlice, device: Device) -> bool:
-    """Whether a rule is for this device."""
-    selector = rule.spec.device_selector
-    if selector is None:
-        return True
-    return (
-        selector.driver in (None, slice_.spec.driver)
-        and selector.pool in (None, slice_.spec.pool.name)
-        and selector.device in (None, device.name)
-    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from regauge.inventory import taint_text
 from regauge.model.core import NodeAllocatableResourceClaimStatus
 from regauge.model.resource import DEVICE_CLASS_PREFIX, DeviceClass
 from regauge.scheduler.extended import may_be_devices
-from regauge.scheduler.holding import taint_text
 from regauge.scheduler.nodes import NodeInfo, PodInfo
 from regauge.scheduler.results import ExtendedClaim
 from regauge.scheduler.shortfalls import counted

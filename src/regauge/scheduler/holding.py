@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from regauge.allocator import DeviceId, tolerates
+from regauge.inventory import taint_text
 from regauge.model.resource import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     AllocationResult,
@@ -115,12 +116,6 @@ def _eviction(state: State, claim: ResourceClaim, taint: DeviceTaint, toleration
     if good and not any(one.effect for one in good) and "eviction-needs-toleration-effect" in quirks:
         return ", and a toleration without effect lets pods onto it but does not keep them there"
     return ""
-
-
-def taint_text(taint: DeviceTaint) -> str:
-    """A taint as people write it."""
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
 
 
 def toleration_text(toleration: DeviceToleration) -> str:
