@@ -1,100 +1,55 @@
-"""Who may do what, as far as RBAC objects in the input tell: bindings with the rules of their roles."""
+"""Whose rights are to be judged, and what it takes to reach what decides about devices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
-from regauge.audit.ground import Ground, items, mapping
-from regauge.model import Document
-from regauge.model.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from regauge.audit.ground import Ground, items
+from regauge.model.rbac import Action, Grant, Subject
 
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 _OPERATORS = ("system:", "kubeadm:", "eks:", "gke", "aks")
 _OPERATOR_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
+_ACCOUNTS_OF = "system:serviceaccounts:"
+_EVERYBODY = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous")
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What one binding gives to one subject. `namespace` is "" for everywhere."""
-
-    document: Document
-    subject: str
-    namespace: str
-    role: str
-    rules: tuple[Mapping[str, Any], ...]
-
-    @property
-    def everything(self) -> bool:
-        """Whether all verbs on all resources of all groups are given."""
-        return any(
-            "*" in items(one.get("verbs")) and "*" in items(one.get("resources")) and "*" in items(one.get("apiGroups"))
-            for one in self.rules
-        )
-
-    def may(self, verb: str, group: str, resource: str) -> bool:
-        """Whether the verb on any object of the resource is given, as the RBAC authorizer decides it."""
-        return any(
-            _has(one, "verbs", verb)
-            and _has(one, "apiGroups", group)
-            and _has_resource(one, resource)
-            and not items(one.get("resourceNames"))
-            for one in self.rules
-        )
-
-    def writes(self, group: str, resource: str) -> tuple[str, ...]:
-        """The writing verbs that are given."""
-        return tuple(verb for verb in WRITES if self.may(verb, group, resource))
-
-    @property
-    def is_tenants(self) -> bool:
-        """Whether the subject is none of the cluster's own parts and operators."""
-        kind, _, name = self.subject.partition(" ")
-        if kind == "ServiceAccount":
-            return name.partition("/")[0] not in _OPERATOR_NAMESPACES
-        if kind == "Group" and name in ("system:authenticated", "system:unauthenticated", "system:serviceaccounts"):
-            return True
-        return not name.startswith(_OPERATORS)
+def is_tenant(subject: Subject) -> bool:
+    """Whether a subject is none of the cluster's own parts and operators."""
+    if subject.kind == "ServiceAccount":
+        return subject.namespace not in _OPERATOR_NAMESPACES
+    if subject.name.startswith("system:serviceaccount:"):
+        return subject.name.split(":")[2] not in _OPERATOR_NAMESPACES
+    if subject.kind == "Group" and subject.name.startswith(_ACCOUNTS_OF):
+        return subject.name.removeprefix(_ACCOUNTS_OF) not in _OPERATOR_NAMESPACES
+    return subject.name in _EVERYBODY or not subject.name.startswith(_OPERATORS)
 
 
-def grants(ground: Ground) -> tuple[Grant, ...]:
-    """Every binding of the input for each of its subjects. One whose role is not in the input gives nothing here."""
-    return tuple(_granted(ground))
+def gives_everything(grant: Grant) -> bool:
+    """Whether all verbs on all resources of all groups are given."""
+    return any(
+        "*" in items(one.get("verbs"))
+        and "*" in items(one.get("resources"))
+        and "*" in items(one.get("apiGroups"))
+        and not items(one.get("resourceNames"))
+        for one in grant.rules
+    )
 
 
-def _granted(ground: Ground) -> Iterator[Grant]:
-    roles = {
-        (document.kind, document.namespace, document.name): _rules(document)
-        for kind in (CLUSTER_ROLE, ROLE)
-        for document in ground.snapshot.documents(kind)
-    }
-    for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING):
-        for document in ground.snapshot.documents(kind):
-            reference = mapping(document.object.get("roleRef"))
-            role, name = str(reference.get("kind")), str(reference.get("name"))
-            rules = roles.get((role, document.namespace if role == "Role" else "", name))
-            for subject in map(mapping, items(document.object.get("subjects"))) if rules else ():
-                yield Grant(document, _name(subject, document), document.namespace, f"{role} {name}", rules or ())
+def tenants(ground: Ground, own: frozenset[Subject] = frozenset()) -> Iterator[Grant]:
+    """What is given to subjects that are neither the cluster's own nor in `own`, short of everything."""
+    for grant in ground.rights.grants:
+        if is_tenant(grant.subject) and grant.subject not in own and not gives_everything(grant):
+            yield grant
 
 
-def _rules(document: Document) -> tuple[Mapping[str, Any], ...]:
-    return tuple(mapping(one) for one in items(document.object.get("rules")))
+def may_some(grant: Grant, verb: str, group: str, resource: str, namespace: str = "") -> bool:
+    """Whether the verb is given on an object of the resource, be it on one name only. `resource` may have a part after /."""
+    kind, _, part = resource.partition("/")
+    names = {"", *(str(name) for rule in grant.rules for name in items(rule.get("resourceNames")))}
+    return any(grant.allows(Action(verb, group, kind, part, namespace, name)) for name in names)
 
 
-def _name(subject: Mapping[str, Any], document: Document) -> str:
-    kind, name = str(subject.get("kind")), str(subject.get("name"))
-    if kind != "ServiceAccount":
-        return f"{kind} {name}"
-    return f"ServiceAccount {subject.get('namespace') or document.namespace}/{name}"
-
-
-def _has(rule: Mapping[str, Any], field: str, wanted: str) -> bool:
-    given = items(rule.get(field))
-    return wanted in given or "*" in given
-
-
-def _has_resource(rule: Mapping[str, Any], wanted: str) -> bool:
-    given = items(rule.get("resources"))
-    _, slash, part = wanted.partition("/")
-    return wanted in given or "*" in given or (bool(slash) and f"*/{part}" in given)
+def writes(grant: Grant, group: str, resource: str, namespace: str = "") -> tuple[str, ...]:
+    """The writing verbs that are given on objects of a resource, be it on some names only."""
+    return tuple(verb for verb in WRITES if may_some(grant, verb, group, resource, namespace))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from regauge.audit.access import Grant, grants
+from regauge.audit.access import WRITES, gives_everything, is_tenant, may_some, tenants, writes
 from regauge.audit.estate_drivers import drivers
 from regauge.audit.ground import Ground, Spot, seen, some
 from regauge.model import Document
 from regauge.model.kinds import NAMESPACE
+from regauge.model.rbac import Action, Grant, Subject
 from regauge.model.resource import ADMIN_ACCESS_LABEL
 
 _GROUP = "resource.k8s.io"
@@ -18,44 +18,42 @@ _ON = "true"
 
 def classes_writable(ground: Ground) -> Iterator[Spot]:
     """ACCESS-CLASSES: subjects beside the operators may write DeviceClasses."""
-    yield from _writers(ground, "deviceclasses", lambda one: one.is_tenants)
+    yield from _writers(ground, "deviceclasses")
 
 
 def slices_writable(ground: Ground) -> Iterator[Spot]:
     """ACCESS-SLICES: subjects beside drivers may write ResourceSlices."""
-    yield from _writers(ground, "resourceslices", lambda one: one.is_tenants)
+    yield from _writers(ground, "resourceslices")
 
 
-def _writers(ground: Ground, resource: str, counts: Callable[[Grant], bool]) -> Iterator[Spot]:
-    own = _own_accounts(ground)
-    for grant in grants(ground):
-        if grant.namespace or grant.everything or grant.subject in own or not counts(grant):
-            continue
-        verbs = grant.writes(_GROUP, resource)
+def _writers(ground: Ground, resource: str) -> Iterator[Spot]:
+    for grant in tenants(ground, own_accounts(ground)):
+        verbs = writes(grant, _GROUP, resource)
         if verbs:
-            yield _may(grant, f"{some(list(verbs))} {resource}", "roleRef")
+            yield may(grant, f"{some(list(verbs))} {resource}")
 
 
 def everything_given(ground: Ground) -> Iterator[Spot]:
     """ACCESS-EVERYTHING: subjects beside the operators may do everything, and so write classes, slices and drivers."""
-    own = _own_accounts(ground)
-    for grant in grants(ground):
-        if grant.everything and not grant.namespace and grant.is_tenants and grant.subject not in own:
-            yield _may(grant, "do everything", "roleRef")
+    own = own_accounts(ground)
+    for grant in ground.rights.grants:
+        if gives_everything(grant) and not grant.namespace and is_tenant(grant.subject) and grant.subject not in own:
+            yield may(grant, "do everything")
 
 
 def drivers_changeable(ground: Ground) -> Iterator[Spot]:
     """ACCESS-DRIVERS: subjects beside the operators may change the DaemonSet of a driver, which is root on its nodes."""
-    by_namespace: dict[str, list[Document]] = defaultdict(list)
-    for driver in drivers(ground):
-        by_namespace[driver.document.namespace].append(driver.document)
-    own = _own_accounts(ground)
-    for grant in grants(ground):
-        if grant.everything or not grant.is_tenants or grant.subject in own:
-            continue
-        reached = [one for place, found in by_namespace.items() if grant.namespace in ("", place) for one in found]
-        if reached and grant.writes("apps", "daemonsets"):
-            yield _may(grant, f"change {some([one.title for one in reached])}", "roleRef")
+    for grant in tenants(ground, own_accounts(ground)):
+        reached = [one.document for one in drivers(ground) if _changes(grant, one.document)]
+        if reached:
+            yield may(grant, f"change {some([one.title for one in reached])}")
+
+
+def _changes(grant: Grant, document: Document) -> bool:
+    place, name = document.namespace, document.name
+    return any(
+        grant.allows(Action(verb, "apps", "daemonsets", "", place, "" if verb == "create" else name)) for verb in WRITES
+    )
 
 
 def admin_namespaces(ground: Ground) -> Iterator[Spot]:
@@ -76,20 +74,20 @@ def admin_namespaces(ground: Ground) -> Iterator[Spot]:
 
 def admin_writable(ground: Ground) -> Iterator[Spot]:
     """ACCESS-ADMIN-WRITABLE: subjects beside the operators may put the label for admin access on namespaces."""
-    own = _own_accounts(ground)
-    for grant in grants(ground):
-        if grant.namespace or grant.everything or not grant.is_tenants or grant.subject in own:
+    for grant in tenants(ground, own_accounts(ground)):
+        if grant.namespace:
             continue
-        verbs = [verb for verb in ("create", "update", "patch") if grant.may(verb, "", "namespaces")]
+        verbs = [verb for verb in ("create", "update", "patch") if may_some(grant, verb, "", "namespaces")]
         if verbs:
-            yield _may(grant, f"{some(verbs)} namespaces, and so label them for admin access", "roleRef")
+            yield may(grant, f"{some(verbs)} namespaces, and so label them for admin access")
 
 
-def _own_accounts(ground: Ground) -> frozenset[str]:
+def own_accounts(ground: Ground) -> frozenset[Subject]:
     """Accounts of what serves devices, and of operators that run beside them."""
-    return frozenset(f"ServiceAccount {one.document.namespace}/{one.account}" for one in drivers(ground))
+    return frozenset(one.subject for one in drivers(ground))
 
 
-def _may(grant: Grant, what: str, field: str) -> Spot:
-    given = seen(grant.document, f"{grant.subject} has {grant.role}", field)
+def may(grant: Grant, what: str) -> Spot:
+    """A spot at a binding that gives somebody too much."""
+    given = seen(grant.document, f"{grant.subject} has {grant.role}", "roleRef")
     return Spot(f"{grant.document.title}", f"{grant.subject} may {what}, by {grant.document.title}", (given,))

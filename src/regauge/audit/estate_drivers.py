@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regauge.audit.access import grants
+from regauge.audit.access import gives_everything
 from regauge.audit.findings import Severity
 from regauge.audit.ground import Ground, Spot, items, mapping, seen, some
 from regauge.model import Document
 from regauge.model.kinds import DAEMON_SET
+from regauge.model.rbac import Subject
 
 _SERVING = (
     "/var/lib/kubelet/device-plugins",
@@ -39,6 +40,10 @@ class Driver:
     @property
     def account(self) -> str:
         return str(self.spec.get("serviceAccountName") or "default")
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("ServiceAccount", self.account, self.document.namespace)
 
     @property
     def host_paths(self) -> Mapping[str, str]:
@@ -111,16 +116,16 @@ def unpinned(ground: Ground) -> Iterator[Spot]:
 
 def accounts(ground: Ground) -> Iterator[Spot]:
     """DRIVER-ACCOUNT: a driver runs under the default account, or under one with rights over everything."""
-    granted = grants(ground)
     for driver in drivers(ground):
-        subject = f"ServiceAccount {driver.document.namespace}/{driver.account}"
-        broad = [one for one in granted if one.subject == subject and one.everything]
+        given = [one for one in ground.rights.grants if one.subject == driver.subject]
+        broad = [one for one in given if gives_everything(one)]
+        title, whom = driver.document.title, driver.subject
         if broad:
-            what = f"{driver.document.title} runs as {subject}, which may do everything ({some([one.role for one in broad])})"
-            yield Spot(driver.document.title, what, (seen(broad[0].document, "binds it", "roleRef"),))
-        elif driver.account == "default" and any(one.subject == subject for one in granted):
-            what = f"{driver.document.title} runs under the default account of its namespace, to which rights are bound"
-            yield Spot(driver.document.title, what, (seen(driver.document, "default", "serviceAccountName"),))
+            what = f"{title} runs as {whom}, which may do everything ({some([one.role for one in broad])})"
+            yield Spot(title, what, (seen(broad[0].document, "binds it", "roleRef"),))
+        elif driver.account == "default" and given:
+            what = f"{title} runs under the default account of its namespace, to which rights are bound"
+            yield Spot(title, what, (seen(driver.document, "default", "serviceAccountName"),))
 
 
 def _writable(driver: Driver) -> set[str]:

@@ -26,6 +26,7 @@ from regauge.model.kinds import (
     RESOURCE_SLICE,
 )
 from regauge.model.node_files import NodeFiles
+from regauge.model.rbac import Rights
 from regauge.model.resource import (
     Device,
     DeviceClass,
@@ -118,6 +119,10 @@ class Ground:
     @cached_property
     def inventory(self) -> Inventory:
         return take_inventory(self.snapshot, self.given.reports)
+
+    @cached_property
+    def rights(self) -> Rights:
+        return Rights.of(self.snapshot)
 
     @cached_property
     def state(self) -> State:

@@ -2,8 +2,8 @@
 
 An object is its JSON document; the views here are read-only and are made for deciding. `regauge.model.resource`,
 `regauge.model.core` and `regauge.model.scheduling` hold the views, `regauge.model.kinds` the table of kinds,
-`regauge.model.quoting` Go's quotes, `regauge.model.node_files` what was read from the files of a node,
-`regauge.model.manifest_yaml` reads YAML; all of them are imported by name.
+`regauge.model.quoting` Go's quotes, `regauge.model.rbac` who may do what, `regauge.model.node_files` what was read from the
+files of a node, `regauge.model.manifest_yaml` reads YAML; all of them are imported by name.
 """
 
 from regauge.model.decimals import QuantityError

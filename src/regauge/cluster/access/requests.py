@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from regauge.cluster.access.identity import User, authenticated
-from regauge.cluster.access.rbac import Action, allowed
+from regauge.cluster.access.rbac import allowed
 from regauge.cluster.refusals import failure
 from regauge.cluster.store import Store
 from regauge.kube import ApiError, Forbidden
+from regauge.model.rbac import Action
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 _TRUE = ("1", "true", "True")

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from regauge.cluster.access.identity import MASTERS, User, authenticated
-from regauge.cluster.access.rbac import Action, granting, rules_for
+from regauge.cluster.access.rbac import granting, rules_for
 from regauge.cluster.access.tokens import ISSUER, AccountTokens
 from regauge.cluster.refusals import FieldError, invalid, invalid_object
 from regauge.cluster.store import Store
 from regauge.model import Kind, Object
+from regauge.model.rbac import Action
 
 REVIEWS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("authentication.k8s.io", "selfsubjectreviews"): ("SelfSubjectReview", False),

@@ -12,13 +12,14 @@ from cryptography import x509
 from regauge.cluster.access.bootstrap import bootstrap_roles
 from regauge.cluster.access.certificates import new_authority, new_client, new_server
 from regauge.cluster.access.identity import MASTERS, Tokens, User, authenticated, user_of_certificate
-from regauge.cluster.access.rbac import Action, allowed
+from regauge.cluster.access.rbac import allowed
 from regauge.cluster.access.requests import action_of, check, impersonated
 from regauge.cluster.api import Api
 from regauge.cluster.bootstrap import new_api_server
 from regauge.host import RealClock
 from regauge.kube import ApiError, Forbidden
 from regauge.model.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NAMESPACE, ROLE, ROLE_BINDING
+from regauge.model.rbac import Action
 
 BOB = authenticated("bob", ["dev"])
 
