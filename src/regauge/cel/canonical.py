@@ -1,9 +1,9 @@
 """One form for expressions that mean the same: what does not matter to any answer is taken out of the tree.
 
 Spaces, quotes, parentheses and the spelling of numbers do not matter; nor do the order of the terms of && and || (an error is
-absorbed alike from both sides), the side a constant stands on, negations of negations, `in` against `has` within a domain, and
-the names of loop variables. Two expressions of one form give the same answer for every device (but for the text of an error,
-and for what the search of an answer costs); two of different forms may still do.
+absorbed alike from both sides), the side a constant stands on, negations of negations, `in` against `has` within a domain,
+and the names of loop variables. Two expressions of one form give the same answer for every device (but for the text of an
+error, and for what the search of an answer costs); two of different forms may still do.
 """
 
 from __future__ import annotations
