@@ -3,7 +3,7 @@
 from regauge.collect.bundle import bundle_bytes, read_node_record
 from regauge.collect.estate import Estate, Skipped
 from regauge.collect.files import load_estate, sample_estate
-from regauge.collect.live import AUDIT_KINDS, LIVE_KINDS, collect_live
+from regauge.collect.live import AUDIT_KINDS, LIVE_KINDS, collect_live, list_newest
 from regauge.collect.node import read_node
 from regauge.collect.node_tree import NodeTree
 from regauge.collect.privacy import anonymised, without_secrets
@@ -18,6 +18,7 @@ __all__ = [
     "anonymised",
     "bundle_bytes",
     "collect_live",
+    "list_newest",
     "load_estate",
     "read_node",
     "read_node_record",

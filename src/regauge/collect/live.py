@@ -94,8 +94,8 @@ def operator_kinds() -> tuple[Kind, ...]:
     )
 
 
-async def _list_newest(client: KubeClient, kind: Kind, namespace: str) -> tuple[Kind, ObjectList]:
-    """The objects of a kind in the newest version that is served. Raises `NotFound` when none is."""
+async def list_newest(client: KubeClient, kind: Kind, namespace: str) -> tuple[Kind, ObjectList]:
+    """The objects of a kind in the newest version that is served, and that version. Raises `NotFound` when none is."""
     *newer, oldest = (replace(kind, version=version) for version in (kind.version, *kind.others))
     for served in newer:
         with contextlib.suppress(NotFound):
@@ -125,7 +125,7 @@ async def collect_live(
         progress(kind.plural)
         scope = namespace if kind.namespaced else ""
         try:
-            kind, found = await _list_newest(client, kind, scope)
+            kind, found = await list_newest(client, kind, scope)
         except Forbidden as error:
             where = f" in namespace {scope}" if scope else " in the whole cluster"
             skipped.append(

@@ -56,6 +56,16 @@ class Snapshot:
             of_kind[key] = document
         return cls({kind: tuple(found.values()) for kind, found in grouped.items()})
 
+    def replaced(self, documents: dict[GroupKind, tuple[Document, ...]]) -> Snapshot:
+        """A snapshot of these documents instead. Views of documents that it has, too, are not made again."""
+        found = Snapshot(documents)
+        kept = {id(document) for group in documents.values() for document in group}
+        found._single = {key: view for key, view in self._single.items() if key[0] in kept}
+        found._views = {
+            key: views for key, views in self._views.items() if documents.get(key[0]) is self._documents.get(key[0])
+        }
+        return found
+
     def kinds(self) -> tuple[GroupKind, ...]:
         """The (group, kind) pairs there are, sorted."""
         return tuple(sorted(self._documents))

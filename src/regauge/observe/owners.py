@@ -8,7 +8,6 @@ from typing import Any
 
 from regauge.model import Snapshot, split_api_version
 from regauge.model.core import Pod
-from regauge.model.snapshot import GroupKind
 
 _MOST_STEPS = 8
 
@@ -32,7 +31,7 @@ class Owners:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._known: dict[GroupKind, Mapping[str, Mapping[str, Any]]] = {}
+        self._known: dict[tuple[str, str], Mapping[str, Mapping[str, Any]]] = {}
         self._found: dict[tuple[str, str, str], Owner] = {}
 
     def top(self, pod: Pod) -> Owner:
@@ -58,7 +57,7 @@ class Owners:
         self._found[first] = Owner(kind, name)
         return self._found[first]
 
-    def _of_kind(self, kind: GroupKind) -> Mapping[str, Mapping[str, Any]]:
+    def _of_kind(self, kind: tuple[str, str]) -> Mapping[str, Mapping[str, Any]]:
         if kind not in self._known:
             found = (document.metadata for document in self._snapshot.documents(kind))
             self._known[kind] = {str(metadata.get("uid", "")): metadata for metadata in found}
