@@ -63,9 +63,9 @@ def _collect(
     from dataclasses import replace
     from datetime import UTC, datetime
 
-    from regauge.collect import anonymised, bundle_bytes, without_secrets
+    from regauge.collect import AUDIT_KINDS, anonymised, bundle_bytes, without_secrets
 
-    estate = read_estate(from_, kubeconfig, context, progress=lambda what: say(f"  reading {what}"))
+    estate = read_estate(from_, kubeconfig, context, progress=lambda what: say(f"  reading {what}"), more=AUDIT_KINDS)
     if nodes:
         estate = replace(estate, nodes={**estate.nodes, **_records(nodes)})
     estate, left_out = without_secrets(estate)

@@ -7,7 +7,7 @@ from regauge.collect.live import AUDIT_KINDS, LIVE_KINDS, collect_live, list_new
 from regauge.collect.node import read_node
 from regauge.collect.node_tree import NodeTree
 from regauge.collect.privacy import anonymised, without_secrets
-from regauge.collect.reports import reports_of
+from regauge.collect.reports import checkpoint_report, reports_of
 
 __all__ = [
     "AUDIT_KINDS",
@@ -17,6 +17,7 @@ __all__ = [
     "Skipped",
     "anonymised",
     "bundle_bytes",
+    "checkpoint_report",
     "collect_live",
     "list_newest",
     "load_estate",

@@ -17,6 +17,7 @@ from regauge.model.kinds import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
     CONFIG_MAP,
+    CORE_EVENT,
     CRON_JOB,
     DAEMON_SET,
     DEPLOYMENT,
@@ -70,6 +71,13 @@ LIVE_KINDS: tuple[Kind, ...] = (
 )
 AUDIT_KINDS: tuple[Kind, ...] = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, WORKLOAD, POD_GROUP)
 """What an audit looks at besides: who has which rights, and objects that an upgrade may leave behind."""
+TOLD_REASONS = (
+    "FailedPrepareDynamicResources",
+    "FailedResourceClaimCreation",
+    "FailedScheduling",
+    "UnexpectedAdmissionError",
+)
+"""The events that tell of devices: the others are not read."""
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -111,7 +119,7 @@ async def collect_live(
 ) -> Estate:
     """Everything the assessment looks at, one list per kind; `namespace` limits the namespaced kinds ("" is all).
 
-    `more` are kinds to read beside them: one that is not served is simply not there.
+    `more` are kinds to read beside them: one that is not served is simply not there. Events of `TOLD_REASONS` are read, too.
 
     Only `list` is used. A kind that is forbidden or not served is left out and told in `Estate.skipped`. Raises
     `ServerUnavailable` when the cluster does not answer.
@@ -137,9 +145,23 @@ async def collect_live(
                 skipped.append(Skipped(kind.resource, f"no version of {kind.kind} is served by this cluster"))
             continue
         documents += listed_documents(kind, found)
+    documents += await _events(client, namespace, skipped)
     return Estate(
         snapshot=Snapshot.of(documents),
         source="the current context",
         git_version=version.git_version,
         skipped=tuple(skipped),
     )
+
+
+async def _events(client: KubeClient, namespace: str, skipped: list[Skipped]) -> list[Document]:
+    """What was told of devices that could not be had. The server picks them out: a cluster has many others."""
+    found: list[Document] = []
+    try:
+        for reason in TOLD_REASONS:
+            listed = await client.list(CORE_EVENT, namespace, field_selector=f"reason={reason}")
+            found += listed_documents(CORE_EVENT, listed)
+    except Forbidden as error:
+        where = f" in namespace {namespace}" if namespace else " in the whole cluster"
+        skipped.append(Skipped("events", f"the verb list on events{where} is missing ({error.message})"))
+    return found

@@ -18,6 +18,8 @@ SECRETS = frozenset(("Secret",))
 ENVIRONMENT = frozenset(("env", "envFrom"))
 _TOKEN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _KEPT_KINDS = frozenset(("DeviceClass", "CustomResourceDefinition", "RuntimeClass", "PriorityClass", "DeviceTaintRule"))
+_ROLES = frozenset(("Role", "ClusterRole"))
+_BINDINGS = frozenset(("RoleBinding", "ClusterRoleBinding"))
 _PLUGIN_PATHS = ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins")
 _KEPT_NAMESPACES = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
 _PUBLIC_DOMAINS = (
@@ -138,12 +140,38 @@ def _kept(snapshot: Snapshot) -> Iterator[str]:
         labels = node.metadata.labels or {}
         yield from (value for key, value in labels.items() if _is_public(key) and value != node.metadata.name)
     for document in snapshot.all_documents():
-        if document.kind in _KEPT_KINDS:
+        if document.kind in _KEPT_KINDS or _is_built_in(document):
             yield document.name
+        if document.kind in _ROLES:
+            yield from _words_of_rules(document.object)
         if document.kind == "DaemonSet" and _serves_devices(document.object):
             yield from (document.name, document.namespace)
             template = (document.object.get("spec") or {}).get("template") or {}
             yield from (str(value) for value in ((template.get("metadata") or {}).get("labels") or {}).values())
+
+
+def _is_built_in(document: Document) -> bool:
+    """A role or binding that every cluster has: its name says nothing of anybody."""
+    labels = (document.object.get("metadata") or {}).get("labels") or {}
+    return document.kind in (*_ROLES, *_BINDINGS) and (
+        document.name.startswith("system:") or "kubernetes.io/bootstrapping" in labels
+    )
+
+
+def _words_of_rules(object_: Object) -> Iterator[str]:
+    """Verbs, resources and groups in the rules of a role, which say what may be done and not who."""
+    for rule in object_.get("rules") or ():
+        for field in ("verbs", "resources", "apiGroups") if isinstance(rule, dict) else ():
+            for value in rule.get(field) or ():
+                yield from (str(value), *str(value).split("/"))
+
+
+def _people(document: Document) -> Iterator[tuple[str, str]]:
+    """Users and groups that a binding names; those of the system stay."""
+    for subject in document.object.get("subjects") or () if document.kind in _BINDINGS else ():
+        name = str(subject.get("name", "")) if isinstance(subject, dict) else ""
+        if name and not name.startswith("system:"):
+            yield str(subject.get("kind", "subject")).lower(), name
 
 
 def _serves_devices(object_: Object) -> bool:
@@ -155,8 +183,9 @@ def _serves_devices(object_: Object) -> bool:
 def _names_of(document: Document) -> Iterator[tuple[str, str]]:
     metadata = document.object.get("metadata") or {}
     kind = document.kind.lower()
-    if document.kind not in _KEPT_KINDS:
+    if document.kind not in _KEPT_KINDS and not _is_built_in(document):
         yield kind, document.name
+    yield from _people(document)
     if metadata.get("namespace"):
         yield "namespace", str(metadata["namespace"])
     for field in ("generateName",):

@@ -43,8 +43,12 @@ def reports_of(estate: Estate) -> tuple[NodeReport, ...]:
 
 def _report(name: str, files: NodeFiles, pods: Mapping[str, tuple[str, str]]) -> NodeReport | None:
     data = next((file.data for file in files.kubelet if file.path.endswith(f"/{DEVICE_CHECKPOINT}")), None)
-    if data is None:
-        return None
+    return None if data is None else checkpoint_report(name, data, pods)
+
+
+def checkpoint_report(name: str, data: bytes, pods: Mapping[str, tuple[str, str]]) -> NodeReport | None:
+    """What the device manager's checkpoint of a node tells; None where it cannot be understood. `pods`: uid to namespace
+    and name."""
     try:
         checkpoint = msgspec.json.decode(data, type=_Checkpoint).data
     except (msgspec.DecodeError, msgspec.ValidationError):

@@ -27,10 +27,12 @@ from regauge.collect import (
     without_secrets,
 )
 from regauge.collect.bundle import MAX_ENTRIES
-from regauge.collect.live import operator_kinds
+from regauge.collect.live import AUDIT_KINDS, operator_kinds
 from regauge.features import minor_of, rules
 from regauge.migrate import PlanOptions, plan, write_plan
 from regauge.model import Snapshot, read_documents
+from regauge.model.kinds import CORE_EVENT
+from regauge.model.rbac import Action, Rights, Who
 
 CREATED = "2026-01-01T00:00:00Z"
 
@@ -204,6 +206,41 @@ def test_names_are_replaced_everywhere_and_the_estate_stays_the_same() -> None:
     assert anonymised(estate).snapshot.pods == hidden.snapshot.pods
 
 
+def rbac(kind: str, name: str, **rest: Any) -> dict[str, Any]:
+    labels = {"labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}} if name in ("edit", "system:node") else {}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name, **labels}, **rest}
+
+
+def test_rights_stay_what_they_are_when_people_lose_their_names() -> None:
+    rule = {"apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses", "secrets/status"], "verbs": ["patch"]}
+    people = [{"kind": "User", "name": "ann@corp.example"}, {"kind": "Group", "name": "deviceclasses"},
+              {"kind": "Group", "name": "payroll"}, {"kind": "ServiceAccount", "name": "robot", "namespace": "ledger"},
+              {"kind": "Group", "name": "system:serviceaccounts:ledger"}]  # fmt: skip
+    estate = small(
+        thing("Namespace", "ledger"),
+        rbac("ClusterRole", "edit", rules=[rule]),
+        rbac("ClusterRole", "payroll-class-writer", rules=[rule]),
+        rbac(
+            "ClusterRoleBinding",
+            "payroll",
+            roleRef={"kind": "ClusterRole", "name": "payroll-class-writer"},
+            subjects=people,
+        ),
+        rbac("ClusterRoleBinding", "all-edit", roleRef={"kind": "ClusterRole", "name": "edit"}, subjects=people[:1]),
+    )
+    bare, _ = without_secrets(estate)
+    hidden = anonymised(bare)
+    text = b"".join(parts_of(hidden).values()).decode()
+    assert not [word for word in ("ann@corp", "payroll", "robot", "ledger") if word in text]
+    known = Rights.of(hidden.snapshot)
+    assert [one.role for one in known.grants].count("ClusterRole edit") == 1
+    asked = Action("patch", "resource.k8s.io", "deviceclasses", name="x")
+    assert all(known.allows(subject.who, asked) for subject in known.subjects)
+    assert not known.allows(Who("ann@corp.example"), asked)
+    account, everybody = known.subjects[3], known.subjects[4]
+    assert everybody.name == f"system:serviceaccounts:{account.namespace}"
+
+
 def test_the_rights_that_are_shipped_are_those_that_are_used() -> None:
     text = (ROOT / "deploy/collect/rbac.yaml").read_bytes()
     role = next(d.object for d in read_documents(text, "rbac.yaml") if d.kind == "ClusterRole")
@@ -213,7 +250,7 @@ def test_the_rights_that_are_shipped_are_those_that_are_used() -> None:
         for group in rule.get("apiGroups", ())
         for resource in rule.get("resources", ())
     }
-    assert granted == {(kind.group, kind.plural) for kind in (*LIVE_KINDS, *operator_kinds())}
+    assert granted == {(kind.group, kind.plural) for kind in (*LIVE_KINDS, *AUDIT_KINDS, *operator_kinds(), CORE_EVENT)}
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "get"}
 
 
