@@ -49,6 +49,7 @@ class Part(StrEnum):
     CONTROLLER = "controller"  # reconciles slices
     NODE_PLUGIN = "node-plugin"  # answers the kubelet: prepare, unprepare, allocate
     API = "api"  # requests to the API server
+    KUBELET = "kubelet"  # the same calls as NODE_PLUGIN, as the kubelet counts and times them
 
 
 @dataclass(frozen=True, slots=True)
