@@ -148,13 +148,22 @@ def _listed(reports: Iterable[NodeReport], known: Mapping[tuple[str, str], str])
         for holder in report.holders:
             for device_id in holder.device_ids:
                 held[(holder.resource_name, device_id)].append(f"pod {holder.namespace}/{holder.pod}")
-        for device in report.plugin_devices:
+        for device in (*report.plugin_devices, *_held_unlisted(report)):
             holders = tuple(held.get((device.resource_name, device.device_id), ()))
             identity = dict(device.identity) or _identity_in(device, report.node, known)
             source = device.resource_name
             yield Advertisement(
                 report.node, Stack.DEVICE_PLUGIN, source, device.device_id, identity, holders, device.healthy
             )
+
+
+def _held_unlisted(report: NodeReport) -> Iterable[PluginDeviceReport]:
+    """Devices that containers hold while their plugin lists them no more: it died, or it went; nobody gets them anew."""
+    listed = {(device.resource_name, device.device_id) for device in report.plugin_devices}
+    held = {(holder.resource_name, one): None for holder in report.holders for one in holder.device_ids}
+    for resource_name, device_id in held:
+        if (resource_name, device_id) not in listed:
+            yield PluginDeviceReport(resource_name, device_id, healthy=False)
 
 
 def _identity_in(device: PluginDeviceReport, node: str, known: Mapping[tuple[str, str], str]) -> Mapping[str, str]:

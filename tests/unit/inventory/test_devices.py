@@ -148,3 +148,20 @@ def test_a_pod_needs_its_containers_or_its_largest_init_container(main: list[int
 
     ask = pod_ask(map(container, main), map(container, init))
     assert ask.get("a/b", 0) == max([sum(main), *init])
+
+
+def test_devices_that_containers_hold_stay_seen_when_their_plugin_is_gone() -> None:
+    held = (PluginDeviceHolder("ns", "p", "main", "example.com/gpu", ("gpu-7", "gpu-8")),)
+    report = NodeReport("n1", (PluginDeviceReport("example.com/gpu", "gpu-8"),), held)
+    plugin = [d for d in take_inventory(_snapshot(), [report]).devices if d.stacks == {Stack.DEVICE_PLUGIN}]
+    assert [(d.advertisements[0].name, d.holders, d.advertisements[0].healthy) for d in plugin] == [
+        ("gpu-8", ("pod ns/p",), True),
+        ("gpu-7", ("pod ns/p",), False),
+    ]
+
+
+def test_a_device_that_a_pod_holds_from_a_plugin_that_is_gone_is_owned_twice_once_a_driver_publishes_it() -> None:
+    uuid = "GPU-00000000-0000-4000-8000-000000000001"
+    held = (PluginDeviceHolder("ns", "p", "main", "example.com/gpu", (uuid,)),)
+    (double,) = take_inventory(_snapshot(), [NodeReport("n1", (), held)]).doubly_owned
+    assert (double.identity, double.holders) == (uuid, ("pod ns/p",))
