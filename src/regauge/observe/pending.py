@@ -1,0 +1,191 @@
+"""Why claims wait, in a bounded set of words: the scheduler's own decision, put into one of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from regauge.allocator import Explanation, SlotNote
+from regauge.audit import Ground
+from regauge.base import InputError
+from regauge.model.core import Pod
+from regauge.model.resource import ResourceClaim
+from regauge.scheduler import ClaimAnswer, explain_claim, is_terminal
+
+MOST_DEVICES_EXPLAINED = 200_000
+"""How many devices are looked at in one round: those of a cluster, once for every claim that asks for something else."""
+
+
+class Reason(StrEnum):
+    """Why a claim has no devices. Those before NO_DEVICES are of the claim and its pods, those after it of the devices."""
+
+    DELETED = "deleted"
+    UNUSED = "unused"
+    GATED = "scheduling-gated"
+    SCHEDULER = "waits-for-scheduler"
+    ELSEWHERE = "pod-fits-nowhere"
+    NO_CLASS = "class-missing"
+    REFUSED = "refused"
+    NO_NODES = "no-nodes"
+    NO_DEVICES = "no-devices"
+    INCOMPLETE = "pool-incomplete"
+    IN_USE = "devices-in-use"
+    TAINTED = "tainted"
+    CAPACITY = "capacity-used-up"
+    COUNTERS = "counters-used-up"
+    CONSTRAINT = "constraint"
+    GATE = "feature-off"
+    NOT_SELECTED = "not-selected"
+    OTHER_NODES = "offered-to-other-nodes"
+    TOGETHER = "not-together"
+    ERROR = "selector-error"
+    UNKNOWN = "not-determined"
+    NOT_EXAMINED = "not-examined"
+
+
+OF_DEVICES: Mapping[str, Reason] = {
+    "in use": Reason.IN_USE,
+    "tainted": Reason.TAINTED,
+    "too little capacity": Reason.CAPACITY,
+    "too little left of shared counters": Reason.COUNTERS,
+    "lacks the attribute of a constraint": Reason.CONSTRAINT,
+    "not selected": Reason.NOT_SELECTED,
+    "offered to other nodes": Reason.OTHER_NODES,
+    "a feature is off": Reason.GATE,
+    "error": Reason.ERROR,
+}
+"""What the allocator says of one device, in the words of this table."""
+_THERE = ("free", "chosen")
+_HIDING = ("incomplete", "invalid", "stale")
+
+
+class Explained:
+    """Reasons that were worked out, by what is asked for. Each `reasons` looks anew at those looked at longest ago, as many
+    as MOST_DEVICES_EXPLAINED allows, and takes the others as they were: a cluster of any size costs the same.
+    """
+
+    def __init__(self, most_devices: int = MOST_DEVICES_EXPLAINED) -> None:
+        self._most = most_devices
+        self._known: dict[bytes, tuple[float, Reason]] = {}
+
+    def reasons(self, ground: Ground) -> Mapping[tuple[str, str], Reason]:
+        """The reason of every claim that waits, by namespace and name."""
+        found: dict[tuple[str, str], Reason] = {}
+        asking: dict[bytes, list[ResourceClaim]] = {}
+        for _, claim in ground.claims:
+            if claim.status.allocation is None:
+                plain = _of_users(claim, ground.users(claim))
+                if plain is not None:
+                    found[_name(claim)] = plain
+                else:
+                    asking.setdefault(_asked(claim), []).append(claim)
+        self._known = {key: one for key, one in self._known.items() if key in asking}
+        self._look(asking, ground)
+        for key, claims in asking.items():
+            reason = self._known[key][1] if key in self._known else Reason.NOT_EXAMINED
+            for claim in claims:
+                found[_name(claim)] = _with_pods(reason, ground.users(claim))
+        return found
+
+    def _look(self, asking: Mapping[bytes, list[ResourceClaim]], ground: Ground) -> None:
+        """Explain what was explained longest ago, at least one claim."""
+        left = self._most
+        for key in sorted(asking, key=lambda one: self._known[one][0] if one in self._known else -1.0):
+            self._known[key] = (ground.given.now_s, explained(ground, asking[key][0]))
+            left -= max(1, len(ground.devices))
+            if left <= 0:
+                return
+
+
+def _name(claim: ResourceClaim) -> tuple[str, str]:
+    return claim.metadata.namespace, claim.metadata.name
+
+
+def _asked(claim: ResourceClaim) -> bytes:
+    """What decides about devices: the same for all claims of a template in a namespace."""
+    return msgspec.json.encode((claim.metadata.namespace, claim.spec))
+
+
+def _of_users(claim: ResourceClaim, pods: Iterable[Pod]) -> Reason | None:
+    """The reason that lies with the claim and its pods alone, if one does."""
+    if claim.metadata.deletion_timestamp:
+        return Reason.DELETED
+    waiting = [pod for pod in pods if not is_terminal(pod)]
+    if not waiting:
+        return Reason.UNUSED
+    return Reason.GATED if all(pod.spec.scheduling_gates for pod in waiting) else None
+
+
+def _with_pods(reason: Reason, pods: Iterable[Pod]) -> Reason:
+    """Devices that could be had, and a pod that the scheduler found no node for: something else of the pod does not fit."""
+    if reason is not Reason.SCHEDULER:
+        return reason
+    return Reason.ELSEWHERE if any(_unschedulable(pod) for pod in pods) else reason
+
+
+def _unschedulable(pod: Pod) -> bool:
+    return any(
+        (one.type, one.status, one.reason) == ("PodScheduled", "False", "Unschedulable")
+        for one in pod.status.conditions
+    )
+
+
+def explained(ground: Ground, claim: ResourceClaim) -> Reason:
+    """What the scheduler would say of a claim that pods wait for."""
+    classes = {one.metadata.name for _, one in ground.classes}
+    if any(name not in classes for name in _class_names(claim)):
+        return Reason.NO_CLASS
+    if not ground.snapshot.nodes:
+        return Reason.NO_NODES
+    try:
+        answer = explain_claim(ground.state, claim)
+    except InputError:
+        return Reason.ERROR
+    return _of_answer(answer)
+
+
+def _class_names(claim: ResourceClaim) -> Iterable[str]:
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            yield request.exactly.device_class_name
+        for part in request.first_available:
+            yield part.device_class_name
+
+
+def _of_answer(answer: ClaimAnswer) -> Reason:
+    if answer.good:
+        return Reason.SCHEDULER
+    if answer.cluster is None:
+        return Reason.REFUSED
+    return _of_node(answer.cluster.nodes[answer.order[0]])
+
+
+def _of_node(nearest: Explanation) -> Reason:
+    """The reason on the node that comes nearest to fitting."""
+    match nearest.outcome:
+        case "error" | "error on this node":
+            return Reason.ERROR
+        case "not determined" | "unsupported":
+            return Reason.UNKNOWN
+    if any(pool.state in _HIDING for pool in nearest.pools):
+        return Reason.INCOMPLETE
+    notes = nearest.requests
+    if not any(note.devices for note in notes):
+        return Reason.NO_DEVICES
+    served = {_request(note) for note in notes if _enough(note)}
+    for note in notes:
+        if _request(note) not in served:
+            misses = [one for one in note.devices if one.kind not in _THERE]
+            return OF_DEVICES[misses[0].kind] if misses else Reason.NO_DEVICES
+    return Reason.TOGETHER
+
+
+def _request(note: SlotNote) -> str:
+    """The request of a note: one of its alternatives is enough."""
+    return f"{note.claim} {note.request.partition('/')[0]}"
+
+
+def _enough(note: SlotNote) -> bool:
+    return note.matching >= (1 if note.wanted is None else note.wanted)
