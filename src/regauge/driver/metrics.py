@@ -33,7 +33,7 @@ class Metrics:
             registry=self._registry,
         )
         self._requests = Histogram(
-            f"{PREFIX}_api_request_duration_seconds",
+            f"{PREFIX}_request_duration_seconds",
             "Requests to the API server; of watches only those that failed.",
             ("verb", "resource", "code"),
             buckets=_BUCKETS,

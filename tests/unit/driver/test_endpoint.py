@@ -51,7 +51,7 @@ def test_ready_when_registered_and_published(tmp_path: Path) -> None:
             assert "the kubelet has not registered gpu.example.com\n" in answer.text
             assert "slices are not published\n" in answer.text
             await node.kubelet.info()
-            failed = 'api_request_duration_seconds_count{code="unavailable",resource="resourceslices",verb="list"}'
+            failed = 'request_duration_seconds_count{code="unavailable",resource="resourceslices",verb="list"}'
             assert sample((await client.get("/metrics")).text, f"regauge_driver_{failed}") >= 1
             node.kube.fail = {}
             await node.clock.advance(40)
@@ -117,7 +117,7 @@ def test_numbers_for_prometheus(tmp_path: Path) -> None:
             }
             assert {name: sample(answer.text, name) for name in expected} == expected
             assert f'{calls}{{call="Reconcile",code="OK"}}' in answer.text
-            asked = "regauge_driver_api_request_duration_seconds_count"
+            asked = "regauge_driver_request_duration_seconds_count"
             assert sample(answer.text, f'{asked}{{code="ok",resource="resourceclaims",verb="get"}}') == 2
             assert sample(answer.text, f'{asked}{{code="ok",resource="resourceslices",verb="create"}}') == 1
             assert 'regauge_driver_info{driver="gpu.example.com",node=' in answer.text
