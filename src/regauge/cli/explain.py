@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regauge.cli.explain_asked import Asked, What, say_source
-from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, Output, rules_of, tell_skipped
-from regauge.cli.output import Format, print_document, print_table, say, tell
+from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, ReportOutput, rules_of, tell_skipped
+from regauge.cli.output import Format, ReportFormat, print_document, print_table, say, tell
 from regauge.cli.reading import From, read_whole
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _print_schema(wanted: bool) -> None:
 
 
 def command(
-    what: Annotated[What, typer.Argument(metavar="claim|pod", help="What to explain.")],
+    what: Annotated[What, typer.Argument(metavar="claim|pod|layers", help="What to explain.")],
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[NAME...]", help="Its name, or NAMESPACE/NAME; of claims also several."),
@@ -43,7 +43,7 @@ def command(
         str | None,
         typer.Option("--selector", "-l", metavar="LABELS", help="Those with these labels: a=b,c in (d,e),!f."),
     ] = None,
-    output: Output = Format.table,
+    output: ReportOutput = ReportFormat.table,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
     kubeconfig: Kubeconfig = None,
@@ -57,6 +57,8 @@ def command(
 ) -> None:
     """Tell why a claim or a pod has its devices, would get them, or does not: per node and per device. Reads only.
 
+    And who is responsible for what, with the tests that show it: layers.
+
     \b
     regauge explain pod trainer-0                     the current kube context
     regauge explain pod -A                            all pods, those that wait first
@@ -65,9 +67,15 @@ def command(
     regauge explain claim gpu-pair --from DIR --kube-version 1.37
     regauge explain claim rank-0 rank-1 --from DIR    one after the other, and all at once
     regauge explain pod trainer-0 --from - -o json    for a program; --schema tells the form
+    regauge explain layers                            who does what between a device and a container
 
     Ends with 0 when there is a place or devices are held, with 1 when there is none.
     """
+    if what is What.layers:
+        from regauge.cli.explain_layers import explain_layers
+
+        explain_layers(names or [], output)
+        raise typer.Exit
     several = everywhere or selector is not None or not names
     if several and names:
         raise typer.BadParameter("give names, or -A or -l, not both")
@@ -77,7 +85,7 @@ def command(
     estate, gap = read_whole(from_, kubeconfig, context, place)
     if gap:
         say(f"warning: {gap}")
-    asked = Asked(estate, rules_of(estate, kube_version, feature_gates), output)
+    asked = Asked(estate, rules_of(estate, kube_version, feature_gates), _format(output))
     if several:
         from regauge.cli.explain_list import explain_list
 
@@ -86,6 +94,12 @@ def command(
         good = _named(what, names or [], place, asked)
     if not good:
         raise typer.Exit(1)
+
+
+def _format(output: ReportFormat) -> Format:
+    if output in (ReportFormat.html, ReportFormat.markdown):
+        raise typer.BadParameter(f"{output} is for layers; of a claim or pod there is table, json and yaml")
+    return Format(output.value)
 
 
 def _named(what: What, names: list[str], place: str, asked: Asked) -> bool:

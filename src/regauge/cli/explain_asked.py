@@ -39,3 +39,4 @@ class What(StrEnum):
 
     claim = "claim"
     pod = "pod"
+    layers = "layers"

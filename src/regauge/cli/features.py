@@ -1,12 +1,13 @@
-"""`regauge features`: which feature is where in which Kubernetes minor."""
+"""`regauge features`: which feature is where in which Kubernetes minor, and how the two device APIs compare."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regauge.cli.output import Format, print_document, print_table
+from regauge.cli.output import ReportFormat, print_document, print_report, print_table, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +15,30 @@ if TYPE_CHECKING:
     from regauge.features import FeatureRow, Stage
 
 
+class Show(StrEnum):
+    """What is shown of the tables."""
+
+    stages = "stages"
+    watch = "watch"
+    compare = "compare"
+
+
+class PolicyName(StrEnum):
+    """What a team asks of a feature before it depends on it."""
+
+    beta = "beta"
+    stable = "stable"
+    locked = "locked"
+
+
 def command(
+    show: Annotated[
+        Show,
+        typer.Argument(
+            metavar="[stages|watch|compare]",
+            help="stages: gates by minor. watch: what is not safe to depend on. compare: the two APIs side by side.",
+        ),
+    ] = Show.stages,
     kube_version: Annotated[
         str | None, typer.Option("--kube-version", metavar="VERSION", help="Only this Kubernetes minor, such as 1.36.")
     ] = None,
@@ -24,7 +48,18 @@ def command(
             "--feature", metavar="NAME", help="Only this feature: its name, KEP number or gate, with details."
         ),
     ] = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")] = Format.table,
+    policy: Annotated[
+        PolicyName | None,
+        typer.Option(
+            "--policy", help="Say from which minor on each is safe: beta and on, stable and on, or locked on."
+        ),
+    ] = None,
+    platform: Annotated[
+        str | None, typer.Option("--platform", metavar="NAME", help="On a managed control plane: eks.")
+    ] = None,
+    output: Annotated[
+        ReportFormat, typer.Option("--output", "-o", help="table, json or yaml; of compare also html, markdown.")
+    ] = ReportFormat.table,
 ) -> None:
     """Print device features by Kubernetes minor: KEP, gate, stage, default, and whether the gate is locked.
 
@@ -33,18 +68,48 @@ def command(
     regauge features --kube-version 1.36
     regauge features --feature taints
     regauge features --feature KEP-5004 -o json
+    regauge features --policy stable          from which minor on each may be depended on
+    regauge features watch --kube-version 1.36
+    regauge features --platform eks --kube-version 1.36
+    regauge features compare                  device plugins and DRA, need by need
     """
+    if show is Show.compare:
+        return _compare(output)
+    if output in (ReportFormat.html, ReportFormat.markdown):
+        raise typer.BadParameter(f"{output} is for compare; of the others there is table, json and yaml")
+    if show is Show.watch:
+        return _watch(kube_version, policy or PolicyName.stable, output)
+    if platform is not None:
+        return _platform(platform, kube_version, output)
+    return _stages(kube_version, feature, policy, output)
+
+
+def _stages(kube_version: str | None, feature: str | None, policy: PolicyName | None, output: ReportFormat) -> None:
     import msgspec
 
-    from regauge.features import feature_rows
+    from regauge.features import Policy, feature_rows, safe_minors
 
     rows = feature_rows(kube_version, feature)
-    if output is not Format.table:
-        print_document({"features": msgspec.to_builtins(rows)}, output)
+    safe = safe_minors(Policy(policy.value)) if policy else {}
+    if output is not ReportFormat.table:
+        documents = msgspec.to_builtins(rows)
+        for document in documents if policy else ():
+            document["safeFrom"] = safe.get(document["gate"])
+        print_document({"features": documents}, output)
         return
+    more = ("SAFE FROM",) if policy else ()
     print_table(
-        ("FEATURE", "KEP", "GATE", *rows[0].stages),
-        ((row.feature, str(row.kep), row.gate or "(none)", *map(cell, row.stages.values())) for row in rows),
+        ("FEATURE", "KEP", "GATE", *rows[0].stages, *more),
+        (
+            (
+                row.feature,
+                str(row.kep),
+                row.gate or "(none)",
+                *map(cell, row.stages.values()),
+                *((safe.get(row.gate or "") or "-",) if policy else ()),
+            )
+            for row in rows
+        ),
     )
     if feature is not None:
         for line in detail_lines(rows):
@@ -74,3 +139,69 @@ def detail_lines(rows: tuple[FeatureRow, ...]) -> list[str]:
         f"{first.feature}: {first.title}",
         *(f"  {name}: {value}" for name, values in details for value in values),
     ]
+
+
+def _watch(kube_version: str | None, policy: PolicyName, output: ReportFormat) -> None:
+    import msgspec
+
+    from regauge.features import DEFAULT_MINOR, Policy, watch_list
+
+    minor = kube_version or DEFAULT_MINOR
+    watched = watch_list(minor, Policy(policy.value))
+    if output is not ReportFormat.table:
+        document = {"kubeVersion": minor, "policy": policy.value, "watch": msgspec.to_builtins(watched)}
+        return print_document({"schema": "regauge.watch-list/v1", **document}, output)
+    rows = [
+        (
+            one.feature,
+            one.gate,
+            cell(one.now),
+            one.safe_from or "-",
+            ", ".join(f"{stage} in {when}" for stage, when in one.planned.items()) or "-",
+            f"regauge verify pilots --only {one.pilot}" if one.pilot else "-",
+        )
+        for one in watched
+    ]
+    print_table(("FEATURE", "GATE", f"IN {minor}", "SAFE FROM", "PLANNED", "PILOT"), rows)
+    tell()
+    tell(f"Not {policy.value} and on in {minor}. Planned is what the KEP foresees, no promise.")
+    return None
+
+
+def _platform(name: str, kube_version: str | None, output: ReportFormat) -> None:
+    import msgspec
+
+    from regauge.features import DEFAULT_MINOR, facts_for, fixed_gates, platform_named
+
+    platform, minor = platform_named(name), kube_version or DEFAULT_MINOR
+    facts, off = facts_for(platform, minor), fixed_gates(minor)
+    if output is not ReportFormat.table:
+        document = {"platform": platform.id, "kubeVersion": minor, "gates": platform.gates}
+        more = {"facts": msgspec.to_builtins(facts), "off": msgspec.to_builtins(off)}
+        return print_document({"schema": "regauge.platform/v1", **document, **more}, output)
+    tell(f"{platform.title}, Kubernetes {minor}: {platform.gates}")
+    tell()
+    print_table(("OFF, AND STAYS OFF", "STAGE"), [(gate, stage.stage) for gate, stage in sorted(off.items())])
+    tell()
+    for fact in facts:
+        tell(f"- {fact.text} ({fact.source}, read {fact.read})")
+    return None
+
+
+def _compare(output: ReportFormat) -> None:
+    import msgspec
+
+    from regauge.features import comparison_blocks, comparison_rows
+
+    rows = comparison_rows()
+    if output in (ReportFormat.html, ReportFormat.markdown):
+        return print_report("Device plugins and DRA compared", comparison_blocks(), output)
+    if output is not ReportFormat.table:
+        return print_document({"schema": "regauge.comparison/v1", "rows": msgspec.to_builtins(rows)}, output)
+    print_table(
+        ("NEED", "DEVICE PLUGIN", "DRA", "BETTER TODAY"),
+        [(row.what, row.device_plugin.answer, row.dra.answer, row.better.replace("same", "-")) for row in rows],
+    )
+    tell()
+    tell("How, and the tests that show it: regauge features compare -o markdown")
+    return None

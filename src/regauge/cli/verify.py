@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 def command(
     suite: Annotated[
-        str, typer.Argument(metavar="SUITE|FILE", help="lifecycle, checklist, failures, crowd, or a file of scenarios.")
+        str,
+        typer.Argument(
+            metavar="SUITE|FILE", help="lifecycle, checklist, failures, pilots, crowd, or a file of scenarios."
+        ),
     ],
     live: Annotated[bool, typer.Option("--live", help="Real sockets, files and time; containers are records.")] = False,
     simulated: Annotated[bool, typer.Option("--simulated", help="Virtual time (the default).")] = False,

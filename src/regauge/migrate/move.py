@@ -8,7 +8,7 @@ least as many, as the kubelet lets it reuse those devices. Back again gives the 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,8 +196,20 @@ def claim_for(site: Site, targets: Iterable[Target], name: str) -> tuple[list[Re
             _refer(site, slot, made.name)
         for resource in by_name:
             _drop_resource(slot, resource)
+    notes += _could_share(large)
     list_in(site.spec, site.claims_field).append({"name": CLAIM_ENTRY, "resourceClaimTemplateName": name})
     return requests, notes
+
+
+def _could_share(requests: list[Requested]) -> Iterator[str]:
+    """A count gives each container devices of its own; a claim need not."""
+    for resource in dict.fromkeys(item.target.resource_name for item in requests):
+        names = [item.name for item in requests if item.target.resource_name == resource]
+        if len(names) > 1:
+            yield (
+                f"containers ask for {resource} apart, so each gets devices of its own ({', '.join(names)}), as it did;"
+                f" where they may share, let all of them name request {names[0]} and leave the others out"
+            )
 
 
 def _request_name(slot: Slot, resource: str, mine: Mapping[str, int], taken: Iterable[Requested]) -> str:

@@ -102,9 +102,10 @@ class Invariants:
             node = pod["spec"].get("nodeName")
             if not node or phase_of(pod) in ENDED_PHASES:
                 continue
+            bridged = _bridged(pod)
             for container in pod["spec"]["containers"]:
                 for name, value in ((container.get("resources") or {}).get("limits") or {}).items():
-                    if "/" in name:
+                    if "/" in name and (container["name"], name) not in bridged:
                         asked[node, name] += Quantity.from_document(value).value()
         for (node, name), count in asked.items():
             found = self._api.find(NODE, node)
@@ -119,6 +120,12 @@ def _nothing() -> Quantity:
     return Quantity.of(0)
 
 
+def _bridged(pod: Object) -> set[tuple[str, str]]:
+    """What a pod counts and a claim serves: container and resource."""
+    told = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return {(one["containerName"], one["resourceName"]) for one in told.get("requestMappings") or ()}
+
+
 def _devices(spec: Object) -> object:
     return spec.get("devices"), spec.get("sharedCounters")
 
@@ -129,6 +136,13 @@ def _results(claim: ResourceClaim) -> Iterator[tuple[PLACE, bool]]:
     for result in allocation.devices.results if allocation else ():
         alone = not result.admin_access and result.share_id is None
         yield (result.driver, result.pool, result.device), alone
+
+
+def _names_on_node(claim: ResourceClaim) -> set[str]:
+    """What the devices of an allocation are called by their driver: a share has its id in its name."""
+    allocation = claim.status.allocation
+    results = allocation.devices.results if allocation else ()
+    return {f"{one.device}-{one.share_id}" if one.share_id else one.device for one in results}
 
 
 def _name(claim: ResourceClaim) -> str:
@@ -204,8 +218,11 @@ def _one_claim_each(claims: Iterable[Object]) -> Iterator[Violation]:
 def _on_node(node: NodeState, claims: Iterable[ResourceClaim], known: Collection[str]) -> Iterator[Violation]:
     """A node at any moment. Pods that were taken out of the API by force may run on until their kubelet hears of it."""
     users: dict[str, set[str]] = defaultdict(set)
+    claims = tuple(claims)
+    looked_at = {(claim.metadata.uid, place[2]) for claim in claims for place, alone in _results(claim) if not alone}
     for held in node.held:
-        users[held.device].add(held.claim_uid or f"pod {held.pod_uid}")
+        if (held.claim_uid, held.device) not in looked_at:
+            users[held.device].add(held.claim_uid or f"pod {held.pod_uid}")
     for device, names in users.items():
         if len(names) > 1:
             yield Violation("no device is in two hands", f"{device} on {node.name}: {', '.join(sorted(names))}")
@@ -232,7 +249,7 @@ def _held_by_claim(node: NodeState, held: Held, claims: Mapping[str, ResourceCla
     claim = claims.get(held.claim_uid)
     if claim is None:
         yield Violation("what runs is allocated", f"{who}, and claim {held.claim_uid} is gone")
-    elif all(place[2] != held.device for place, _ in _results(claim)):
+    elif held.device not in _names_on_node(claim):
         yield Violation("what runs is allocated", f"{who}, and {_name(claim)} is allocated otherwise")
     elif all(user.uid != held.pod_uid for user in claim.status.reserved_for):
         yield Violation("what runs is reserved", f"{who}, and {_name(claim)} is not reserved for it")

@@ -16,7 +16,7 @@ from regauge.model import Object, read_documents
 from regauge.rehearsal.faults import LASTING, Fault, What
 
 API_VERSION, KIND = "regauge.dev/v1alpha1", "Scenario"
-SUITES = ("lifecycle", "checklist", "failures", "crowd")
+SUITES = ("lifecycle", "checklist", "failures", "crowd", "pilots")
 MOST_STEPS = 500
 LONGEST_S = 7 * 86_400.0
 

@@ -58,10 +58,14 @@ def test_counts_are_read_quoted_or_not_from_limits_or_requests(where: str, count
     assert moved.objects[0]["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 2
 
 
+@pytest.mark.row(185, how="unit")
 def test_each_container_keeps_devices_of_its_own() -> None:
     moved = to_claim(_document(_deployment([_container("a", 1), _container("b", 1)])), "nvidia.com/gpu", "g")
     names = [request["name"] for request in moved.objects[0]["spec"]["spec"]["devices"]["requests"]]
     assert names == ["a", "b"]
+    (note,) = moved.notes
+    assert "each gets devices of its own (a, b)" in note
+    assert "let all of them name request a" in note
 
 
 def test_an_init_container_shares_with_a_later_one_that_has_enough() -> None:

@@ -71,7 +71,7 @@ steps:
 
 
 def test_without_a_scheduler_nothing_is_chosen_or_bound_and_nobody_else_does_it() -> None:
-    """Devices are advertised and free on both stacks, and stay free: neither kubelet nor driver takes a step towards a pod."""
+    """Devices are advertised and free on both stacks, and stay so: neither kubelet nor driver takes a step to a pod."""
     steps = """
 steps:
 - fault: {what: scheduler-killed, lasts: 0}
@@ -135,7 +135,11 @@ steps:
   - {claim: "bridged-*", is: reserved}
   - {writes: ["create ResourceClaim/bridged-* by kube-scheduler"]}
 - delete: {kind: Pod, name: bridged}
-- wait: [{pod: bridged, is: gone}, {claim: "bridged-*", is: gone}, {device: "node-*/gpu-*", is: prepared, never: true}]
+- wait:
+  - {pod: bridged, is: gone}
+  - {claim: "bridged-*", is: gone}
+  - {device: node-1/gpu-0, is: not-prepared}
+  - {device: node-2/gpu-0, is: not-prepared}
 """
     )
     assert wrong(steps) == []

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from regauge.base import InputError
 from regauge.cli.app import app
 from regauge.cluster import Killed, VirtualClock, run_virtual
+from regauge.features import PILOTS
 from regauge.rehearsal.exploring import violations
 from regauge.rehearsal.faults import LASTING, Fault, What
 from regauge.rehearsal.findings import _LOOKS
@@ -29,7 +30,7 @@ from regauge.rehearsal.scenario import Scenario, Step, read_scenarios, suite
 HEAD = "apiVersion: regauge.dev/v1alpha1\nkind: Scenario\nmetadata: {name: mine}\ntitle: mine\nbase: gpus\n"
 RUNS = HEAD + "steps:\n- apply: pod-a\n- wait: {pod: a, is: running}\n- expect: {claim: 'a-*', is: reserved}\n"
 FAILS = HEAD + "steps:\n- apply: pod-a\n- wait: {pod: a, is: failed}\n  within: 3\n"
-ALL = [(name, one) for name in ("lifecycle", "checklist", "failures") for one in suite(name)]
+ALL = [(name, one) for name in ("lifecycle", "checklist", "failures", "pilots") for one in suite(name)]
 FIRST_FAILURE_ROW = 249  # F-1
 
 
@@ -66,6 +67,11 @@ def test_every_row_that_is_promised_has_a_scenario() -> None:
     answered = {row for _, one in ALL for row in one.rows}
     promised = {*range(70, 80), 104, 105, 106, *range(234, 239), *(f"F-{number}" for number in range(1, 9))}
     assert promised | {"F-16", "F-19", "F-20", "F-24", "F-25", "F-26", "F-27"} <= answered
+
+
+@pytest.mark.row(232, how="unit")
+def test_there_is_a_pilot_for_each_feature_that_the_watch_list_names() -> None:
+    assert {one.name for one in suite("pilots")} == PILOTS
 
 
 def test_the_timeline_says_who_wrote_what_when() -> None:
