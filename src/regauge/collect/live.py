@@ -102,13 +102,15 @@ def operator_kinds() -> tuple[Kind, ...]:
     )
 
 
-async def list_newest(client: KubeClient, kind: Kind, namespace: str) -> tuple[Kind, ObjectList]:
+async def list_newest(
+    client: KubeClient, kind: Kind, namespace: str, field_selector: str = ""
+) -> tuple[Kind, ObjectList]:
     """The objects of a kind in the newest version that is served, and that version. Raises `NotFound` when none is."""
     *newer, oldest = (replace(kind, version=version) for version in (kind.version, *kind.others))
     for served in newer:
         with contextlib.suppress(NotFound):
-            return served, await client.list(served, namespace)
-    return oldest, await client.list(oldest, namespace)
+            return served, await client.list(served, namespace, field_selector=field_selector)
+    return oldest, await client.list(oldest, namespace, field_selector=field_selector)
 
 
 async def collect_live(

@@ -10,7 +10,7 @@ from typing import cast
 
 from prometheus_client.exposition import generate_latest as old_text
 from prometheus_client.metrics_core import Metric
-from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.openmetrics.exposition import generate_latest as _generate_openmetrics
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Sample
@@ -19,6 +19,7 @@ from regauge.observe.families import MOST_SERIES, PREFIX, Buckets, Family, Serie
 from regauge.observe.metric_moment import Moment
 
 openmetrics_text = cast("Callable[[CollectorRegistry], bytes]", _generate_openmetrics)
+OPENMETRICS: str = CONTENT_TYPE_LATEST
 OLD = "text/plain; version=0.0.4; charset=utf-8"
 _END = b"# EOF\n"
 

@@ -31,6 +31,17 @@ class Buckets:
     total: float
 
 
+class Scope(StrEnum):
+    """Who can tell. CLUSTER: whoever reads the API. STACK: of DRA, whoever reads the API; of device plugins, who asks the
+    node's kubelet (its first label that is named `stack` says which). NODE: who reads sources. OWN: every exporter of itself.
+    """
+
+    CLUSTER = "cluster"
+    STACK = "stack"
+    NODE = "node"
+    OWN = "own"
+
+
 Value = float | Buckets
 Series = tuple[tuple[str, ...], Value]
 """The values of the labels in their order, and the value."""
@@ -40,7 +51,8 @@ Series = tuple[tuple[str, ...], Value]
 class Family:
     """One metric. `name` is without PREFIX, and without the `_total` that counters are shown with; `unit` is its last word.
 
-    `layer` is the part of the way from a device to a container that it is about. `samples` are its series, each once.
+    `layer` is the part of the way from a device to a container that it is about, `scope` says which exporter tells it.
+    `samples` are its series, each once.
     """
 
     name: str
@@ -50,6 +62,7 @@ class Family:
     layer: Layer
     samples: Callable[[Moment], Iterable[Series]]
     unit: str = ""
+    scope: Scope = Scope.CLUSTER
 
     @property
     def full_name(self) -> str:

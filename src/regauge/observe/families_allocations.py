@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from regauge.audit import Layer
 from regauge.inventory import Stack
-from regauge.observe.families import Family, Series, Type
+from regauge.observe.families import Family, Scope, Series, Type
 from regauge.observe.metric_moment import Moment
 
 HOLDER = (
@@ -88,7 +88,7 @@ FAMILIES = (
         "device_holder_info", Type.INFO,
         "Who holds which device, over both stacks: one series for each container, claim, request and share. `device` is the"
         " published name or the device plugin's id.",
-        HOLDER, Layer.INJECTION, holders,
+        HOLDER, Layer.INJECTION, holders, scope=Scope.STACK,
     ),
     Family(
         "resourceclaim_device_info", Type.INFO, "Devices that ResourceClaims have been allocated.",
@@ -96,7 +96,7 @@ FAMILIES = (
     ),
     Family(
         "devices", Type.GAUGE, "Advertised devices by stack, by driver or resource name, and by whether they are held.",
-        ("stack", "source", "node", "state"), Layer.DISCOVERY, devices,
+        ("stack", "source", "node", "state"), Layer.DISCOVERY, devices, scope=Scope.STACK,
     ),
     Family(
         "extended_resource", Type.GAUGE,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from regauge.audit import Layer
 from regauge.observe.advancing import uses_of
-from regauge.observe.families import Family, Series, Type
+from regauge.observe.families import Family, Scope, Series, Type
 from regauge.observe.history import Consumer
 from regauge.observe.metric_moment import Moment
 
@@ -34,16 +34,16 @@ FAMILIES = (
         "workload_devices", Type.GAUGE,
         "Physical devices that a workload holds now. Whoever shares a device counts with an equal part of it; admin access"
         " counts nothing.",
-        CONSUMER, Layer.QUOTA, held,
+        CONSUMER, Layer.QUOTA, held, scope=Scope.STACK,
     ),
     Family(
         "workload_device_seconds", Type.COUNTER,
         "Device-seconds by namespace, workload and stack since this exporter's state began; they survive its restarts.",
-        CONSUMER, Layer.QUOTA, device_seconds, "seconds",
+        CONSUMER, Layer.QUOTA, device_seconds, "seconds", Scope.STACK,
     ),
     Family(
         "workload_device_uncertain_seconds", Type.COUNTER,
         "How far the device-seconds may be from the truth: what changed between two looks is counted from the middle.",
-        CONSUMER, Layer.QUOTA, uncertain, "seconds",
+        CONSUMER, Layer.QUOTA, uncertain, "seconds", Scope.STACK,
     ),
 )  # fmt: skip

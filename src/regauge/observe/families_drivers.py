@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from regauge.audit import Layer
-from regauge.observe.families import Buckets, Family, Series, Type
+from regauge.observe.families import Buckets, Family, Scope, Series, Type
 from regauge.observe.metric_moment import Moment
 from regauge.observe.ports import LatencyReading, Part
 
@@ -78,6 +78,7 @@ FAMILIES = (
             (*_CALL, "code"),
             Layer.INSTALLATION,
             errors_of(part),
+            scope=Scope.NODE,
         )
         for part in Part
     ),
@@ -90,6 +91,7 @@ FAMILIES = (
             Layer.INSTALLATION,
             latencies_of(part),
             "seconds",
+            Scope.NODE,
         )
         for part in Part
     ),

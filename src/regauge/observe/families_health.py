@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from regauge.audit import Layer
 from regauge.inventory import Advertisement, Stack
 from regauge.observe.device_facts import Published, published_devices, told_conditions, told_health
-from regauge.observe.families import Family, Series, Type
+from regauge.observe.families import Family, Scope, Series, Type
 from regauge.observe.metric_moment import Moment
 
 BLOCKING = ("NoSchedule", "NoExecute")
@@ -53,6 +53,6 @@ FAMILIES = (
         "1 for a healthy device; 0 for each reason why it is not: the key of a taint that keeps pods away, the word of the"
         " device plugin, of the kubelet in a pod's status, or of the driver in a claim's. `device` is pool/device or the"
         " device plugin's id, `source` the driver or the resource name.",
-        _LABELS, Layer.DISCOVERY, healthy,
+        _LABELS, Layer.DISCOVERY, healthy, scope=Scope.STACK,
     ),
 )  # fmt: skip

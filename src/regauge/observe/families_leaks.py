@@ -10,7 +10,7 @@ from regauge.model.core import Pod
 from regauge.model.kinds import POD
 from regauge.model.resource import ResourceClaim
 from regauge.observe.correlation import seconds
-from regauge.observe.families import Family, Series, Type
+from regauge.observe.families import Family, Scope, Series, Type
 from regauge.observe.metric_moment import Moment
 from regauge.scheduler import is_terminal
 
@@ -106,6 +106,6 @@ FAMILIES = (
         "kubelet_stale_devices", Type.GAUGE,
         "Devices of device plugins that a kubelet still notes for pods that have ended or are gone. It takes them back when"
         " it needs one.",
-        ("node", "resource"), Layer.INJECTION, stale,
+        ("node", "resource"), Layer.INJECTION, stale, scope=Scope.NODE,
     ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from regauge.audit import Layer
-from regauge.observe.families import Family, Series, Type
+from regauge.observe.families import Family, Scope, Series, Type
 from regauge.observe.metric_moment import Moment
 
 
@@ -30,12 +30,13 @@ def unseen(moment: Moment) -> Iterator[Series]:
 
 FAMILIES = (
     Family("devices_doubly_owned", Type.GAUGE, "Physical devices of a node that more than one source advertises.",
-           ("node",), Layer.INSTALLATION, doubly),
+           ("node",), Layer.INSTALLATION, doubly, scope=Scope.NODE),
     Family("device_double_owner_info", Type.INFO, "Physical devices that more than one source advertises, and who does.",
-           ("node", "uuid", "pci_bus_id", "sources"), Layer.INSTALLATION, which),
+           ("node", "uuid", "pci_bus_id", "sources"), Layer.INSTALLATION, which, scope=Scope.NODE),
     Family(
         "devices_unseen", Type.GAUGE,
-        "Devices of device plugins on nodes whose kubelet was not asked: which they are, and who holds them, is not known.",
+        "Devices of device plugins on nodes whose kubelet this exporter does not ask: which they are, and who holds them, it"
+        " does not know.",
         ("node", "resource"), Layer.INSTALLATION, unseen,
     ),
 )  # fmt: skip

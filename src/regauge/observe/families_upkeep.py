@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from regauge.audit import Layer
-from regauge.observe.families import Family, Series, Type
+from regauge.observe.families import Family, Scope, Series, Type
 from regauge.observe.metric_moment import Moment
 
 
@@ -41,26 +41,27 @@ def dropped(moment: Moment) -> Iterator[Series]:
     yield from (((name,), count) for name, count in sorted((moment.upkeep.dropped or {}).items()))
 
 
+def _own(name: str, text: str, samples: Callable[[Moment], Iterator[Series]], labels: tuple[str, ...] = (),
+         unit: str = "", type_: Type = Type.GAUGE) -> Family:  # fmt: skip
+    return Family(name, type_, text, labels, Layer.INSTALLATION, samples, unit, Scope.OWN)
+
+
 FAMILIES = (
-    Family("export_info", Type.INFO, "The exporter, and the Kubernetes minor whose rules it goes by.",
-           ("version", "kubernetes_minor"), Layer.INSTALLATION, info),
-    Family("export_timestamp_seconds", Type.GAUGE, "The moment that all of this is of, in seconds since 1970.", (),
-           Layer.INSTALLATION, looked, "seconds"),
-    Family("export_refresh_seconds", Type.GAUGE, "How long it took to work out the answer before this one.", (),
-           Layer.INSTALLATION, refresh, "seconds"),
-    Family(
-        "export_resource_read", Type.GAUGE,
+    _own("export_info", "The exporter, and the Kubernetes minor whose rules it goes by.", info,
+         ("version", "kubernetes_minor"), type_=Type.INFO),
+    _own("export_timestamp_seconds", "The moment that all of this is of, in seconds since 1970.", looked, unit="seconds"),
+    _own("export_refresh_seconds", "How long it took to work out the answer before this one.", refresh, unit="seconds"),
+    _own(
+        "export_resource_read",
         "1 for a resource of the API that is read; 0 for one that may not be read, is not served, or whose watch is"
         " interrupted.",
-        ("resource",), Layer.INSTALLATION, unread,
+        unread, ("resource",),
     ),
-    Family("export_unreadable_objects", Type.GAUGE, "Objects that are not what their kind says; nothing is told of them.",
-           (), Layer.INSTALLATION, unreadable),
-    Family("export_held_bytes", Type.GAUGE, "Size of the objects that the exporter keeps.", (), Layer.INSTALLATION,
-           held_bytes, "bytes"),
-    Family(
-        "export_dropped_series", Type.GAUGE,
+    _own("export_unreadable_objects", "Objects that are not what their kind says; nothing is told of them.", unreadable),
+    _own("export_held_bytes", "Size of the objects that the exporter keeps.", held_bytes, unit="bytes"),
+    _own(
+        "export_dropped_series",
         "Series of a family that were left out of the answer before this one because they were too many.",
-        ("family",), Layer.INSTALLATION, dropped,
+        dropped, ("family",),
     ),
 )  # fmt: skip

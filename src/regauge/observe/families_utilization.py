@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from regauge.audit import Layer
 from regauge.inventory import Advertisement, EstateDevice, Stack
 from regauge.observe.correlation import Holding
-from regauge.observe.families import Family, Series, Type
+from regauge.observe.families import Family, Scope, Series, Type
 from regauge.observe.families_health import key_of
 from regauge.observe.metric_moment import Moment
 from regauge.observe.ports import DeviceReading, Measure
@@ -154,11 +154,12 @@ FAMILIES = (
             Layer.INJECTION,
             readings_of(measure),
             _UNITS[measure],
+            Scope.NODE,
         )
         for measure in Measure
     ),
     Family("source_up", Type.GAUGE, "1 when a source told all it was asked for at the last look.", ("source",),
-           Layer.INSTALLATION, sources),
+           Layer.INSTALLATION, sources, scope=Scope.NODE),
     Family("source_troubles", Type.GAUGE, "Places of a source that could not be read at the last look, by reason.",
-           ("source", "reason"), Layer.INSTALLATION, troubles),
+           ("source", "reason"), Layer.INSTALLATION, troubles, scope=Scope.NODE),
 )  # fmt: skip

@@ -15,7 +15,7 @@ import msgspec
 
 from regauge.base import Clock, Where
 from regauge.collect import Skipped, list_newest
-from regauge.kube import Forbidden, Gone, KubeClient, NotFound, ServerUnavailable
+from regauge.kube import ApiError, Forbidden, Gone, KubeClient, NotFound, ServerUnavailable
 from regauge.model import Document, Kind, Object, Snapshot
 
 MOST_BYTES = 2 << 30
@@ -30,7 +30,8 @@ class Watched:
     any time and is what was known at that moment.
 
     A kind that may not be read, or is not served, stands in `skipped` and is tried again from time to time. While the server
-    does not answer the last known objects stay. `slim` are kinds of which only names, owners and labels are kept.
+    does not answer the last known objects stay. `slim` are kinds of which only names, owners and labels are kept; `only`
+    are field selectors of kinds of which not all objects are wanted, `optional` kinds that many clusters do not serve.
     """
 
     def __init__(
@@ -40,12 +41,16 @@ class Watched:
         kinds: Iterable[Kind],
         *,
         slim: Sequence[Kind] = (),
+        only: Mapping[Kind, str] | None = None,
+        optional: Sequence[Kind] = (),
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self._client = client
         self._clock = clock
-        self._kinds = (*kinds, *slim)
+        self._kinds = (*kinds, *slim, *optional)
+        self._optional = frozenset(optional)
         self._slim = frozenset(kind.resource for kind in slim)
+        self._only = only or {}
         self._most_bytes = most_bytes
         self._bytes = 0
         self._objects: dict[Kind, dict[_Key, Document]] = {}
@@ -66,6 +71,11 @@ class Watched:
     def skipped(self) -> tuple[Skipped, ...]:
         """The kinds that are not there, and why."""
         return tuple(Skipped(kind.resource, why) for kind, why in self._skipped.items())
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """All that is followed, by plural and group."""
+        return tuple(kind.resource for kind in self._kinds)
 
     @property
     def held_bytes(self) -> int:
@@ -96,7 +106,7 @@ class Watched:
         wait_s = RETRY_S[0]
         while True:
             try:
-                served, found = await list_newest(self._client, kind, "")
+                served, found = await list_newest(self._client, kind, "", self._only.get(kind, ""))
                 self._replace(kind, served, found.items)
                 wait_s = RETRY_S[0]
                 version = found.resource_version
@@ -107,14 +117,15 @@ class Watched:
             except (Forbidden, NotFound) as error:
                 self._refused(kind, error)
                 await self._clock.sleep(REFUSED_RETRY_S)
-            except ServerUnavailable:
+            except (ApiError, ServerUnavailable):
                 self.lost.setdefault(kind.resource, self._clock.now_s())
                 await self._clock.sleep(wait_s)
                 wait_s = min(2 * wait_s, RETRY_S[1])
 
     async def _watch(self, kind: Kind, served: Kind, version: str) -> str:
         """Follow the changes after `version` until the server ends it, as it does every few minutes. The version reached."""
-        async for event in self._client.watch(served, resource_version=version):
+        selector = self._only.get(kind, "")
+        async for event in self._client.watch(served, resource_version=version, field_selector=selector):
             self.lost.pop(kind.resource, None)
             version = str(event.object.get("metadata", {}).get("resourceVersion") or version)
             if event.type != "BOOKMARK":
@@ -155,11 +166,10 @@ class Watched:
 
     def _refused(self, kind: Kind, error: Forbidden | NotFound) -> None:
         missing = isinstance(error, NotFound)
-        self._skipped[kind] = (
-            f"no version of {kind.kind} is served by this cluster"
-            if missing
-            else f"the verbs list and watch on {kind.resource} are missing ({error.message})"
-        )
+        if not missing:
+            self._skipped[kind] = f"the verbs list and watch on {kind.resource} are missing ({error.message})"
+        elif kind not in self._optional:
+            self._skipped[kind] = f"no version of {kind.kind} is served by this cluster"
         for document in self._objects.pop(kind, {}).values():
             self._forget(document)
         self._listed.add(kind)
