@@ -1,0 +1,172 @@
+"""A dashboard for Grafana over the exporter's own metrics, made of data (`observe/data/panels.json`). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+import msgspec
+
+from regauge.base import canonical_json
+from regauge.model import Object
+
+UID = "regauge-devices"
+TITLE = "Devices and claims"
+SCHEMA = 39
+WIDTH = 24
+_HEIGHTS = {"stat": 4, "timeseries": 8, "table": 9, "bargauge": 8}
+_DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+RATE_INTERVAL = "$__rate_interval"
+
+
+class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One expression of a panel, and what its series are called there."""
+
+    expr: str
+    legend: str = ""
+
+
+class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One panel. `width` in columns of 24. `good` is the value at which a stat is green; from there on it is red."""
+
+    title: str
+    type: Literal["stat", "timeseries", "table", "bargauge"]
+    text: str
+    queries: tuple[Query, ...]
+    unit: str = "short"
+    width: int = 12
+    good: float | None = None
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A row of panels under one title."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+class Variable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Something to choose above the panels: the values of a label of a metric. All are chosen at first."""
+
+    name: str
+    metric: str
+    label: str
+
+
+class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole dashboard."""
+
+    variables: tuple[Variable, ...]
+    sections: tuple[Section, ...]
+
+    def panels(self) -> Iterator[Panel]:
+        """All panels in their order."""
+        yield from (panel for section in self.sections for panel in section.panels)
+
+
+@cache
+def layout() -> Layout:
+    """What the dashboard consists of."""
+    data = files("regauge.observe").joinpath("data/panels.json").read_bytes()
+    return msgspec.json.decode(data, type=Layout)
+
+
+def dashboard() -> Object:
+    """The dashboard as Grafana imports it. The data source is chosen in it, so it fits any installation."""
+    panels: list[Object] = []
+    top = 0
+    for section in layout().sections:
+        panels.append(_row(section.title, len(panels) + 1, top))
+        top += 1
+        left = height = 0
+        for panel in section.panels:
+            if left + panel.width > WIDTH:
+                left, top, height = 0, top + height, 0
+            panels.append(_panel(panel, len(panels) + 1, left, top))
+            left, height = left + panel.width, max(height, _HEIGHTS[panel.type])
+        top += height
+    return {
+        "uid": UID,
+        "title": TITLE,
+        "tags": ["kubernetes", "accelerators", "dra", "device-plugin"],
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "schemaVersion": SCHEMA,
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [_datasource(), *(_variable(one) for one in layout().variables)]},
+        "annotations": {"list": []},
+        "panels": panels,
+    }
+
+
+def dashboard_bytes() -> bytes:
+    """The same as text, each time with the same bytes."""
+    return msgspec.json.format(canonical_json(dashboard()), indent=2) + b"\n"
+
+
+def _datasource() -> Object:
+    return {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0}
+
+
+def _variable(one: Variable) -> Object:
+    query = f"label_values({one.metric}, {one.label})"
+    return {
+        "name": one.name,
+        "type": "query",
+        "datasource": _DATASOURCE,
+        "definition": query,
+        "query": {"query": query, "refId": one.name},
+        "refresh": 2,
+        "includeAll": True,
+        "allValue": ".*",
+        "multi": True,
+        "current": {"text": "All", "value": "$__all"},
+        "sort": 1,
+    }
+
+
+def _row(title: str, number: int, top: int) -> Object:
+    place = {"h": 1, "w": WIDTH, "x": 0, "y": top}
+    return {"id": number, "type": "row", "title": title, "collapsed": False, "gridPos": place, "panels": []}
+
+
+def _panel(panel: Panel, number: int, left: int, top: int) -> Object:
+    made: Object = {
+        "id": number,
+        "type": panel.type,
+        "title": panel.title,
+        "description": panel.text,
+        "datasource": _DATASOURCE,
+        "gridPos": {"h": _HEIGHTS[panel.type], "w": panel.width, "x": left, "y": top},
+        "targets": [_target(query, place, panel.type) for place, query in enumerate(panel.queries)],
+        "fieldConfig": {"defaults": {"unit": panel.unit, "thresholds": _thresholds(panel)}, "overrides": []},
+    }
+    if panel.type == "table":
+        hidden = {"excludeByName": {"Time": True, "Value": len(panel.queries) == 1, "__name__": True}}
+        made["transformations"] = [{"id": "merge", "options": {}}, {"id": "organize", "options": hidden}]
+    if panel.type == "stat":
+        made["options"] = {"colorMode": "value" if panel.good is None else "background", "graphMode": "area"}
+    return made
+
+
+def _target(query: Query, place: int, kind: str) -> Object:
+    now = kind in ("table", "bargauge", "stat")
+    return {
+        "refId": chr(ord("A") + place),
+        "datasource": _DATASOURCE,
+        "expr": query.expr,
+        "legendFormat": query.legend or "__auto",
+        "instant": now,
+        "range": not now,
+        "format": "table" if kind == "table" else "time_series",
+    }
+
+
+def _thresholds(panel: Panel) -> Object:
+    steps: list[Object] = [{"color": "green", "value": None}]
+    if panel.good is not None:
+        steps.append({"color": "red", "value": panel.good})
+    return {"mode": "absolute", "steps": steps}
