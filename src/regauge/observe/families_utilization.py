@@ -55,9 +55,12 @@ class _Devices:
         self._by_name: dict[tuple[str, str], EstateDevice] = {}
         for device in moment.devices:
             for one in device.advertisements:
-                for name in (one.name, one.identity.get("uuid", ""), one.identity.get("pci", "").lower()):
+                uuid = one.identity.get("uuid", "")
+                for name in (one.name, uuid, one.identity.get("pci", "").lower()):
                     if name:
                         self._by_name[device.node, name] = device
+                if uuid:
+                    self._by_name["", uuid] = device  # for a source that does not tell the node
 
     def find(self, reading: DeviceReading) -> EstateDevice | None:
         for name in (reading.uuid, reading.pci.lower(), reading.device):
@@ -102,7 +105,7 @@ def _labels(devices: _Devices, device: EstateDevice | None, reading: DeviceReadi
     known = {kind: value for one in device.advertisements for kind, value in one.identity.items()}
     head = (
         reading.source,
-        reading.node,
+        reading.node or device.node,
         known.get("uuid", reading.uuid),
         known.get("pci", reading.pci),
     )

@@ -12,6 +12,7 @@ from regauge.inventory import EstateDevice
 from regauge.model import NodeReport
 from regauge.observe.correlation import Correlation, Holding, correlate
 from regauge.observe.history import History
+from regauge.observe.node_reports import combined
 from regauge.observe.pending import Explained, Reason
 from regauge.observe.ports import Readings
 
@@ -82,7 +83,7 @@ class Moment:
 
 
 def merged_reports(reports: Iterable[NodeReport], readings: Iterable[Readings]) -> tuple[NodeReport, ...]:
-    """One report a node: what a source read just now stands for what was read from files before."""
+    """One report a node: what sources read just now, taken together, stands for what was read from files before."""
     found = {report.node: report for report in reports}
-    found.update({report.node: report for one in readings for report in one.reports})
+    found.update({report.node: report for report in combined(report for one in readings for report in one.reports)})
     return tuple(found.values())
