@@ -1,7 +1,8 @@
 """Rules over what was collected, with stable codes. Pure: findings are values, nothing is changed.
 
 `audit_estate` looks at the objects of a cluster and at what its nodes say, `audit_cdi` at the files of one node
-(`regauge.model.node_files`). `checklist` answers the ten questions before production.
+(`regauge.model.node_files`). `checklist` answers the ten questions before production. A contract is what a platform promises:
+`draft` makes one of an estate, `check_contract` holds it against one, `contract_differences` compares clusters.
 """
 
 from regauge.audit.auditing import EstateAudit, audit_estate, audit_ground
@@ -17,6 +18,14 @@ from regauge.audit.cdi_rules import (
     leftover_files,
     listed_devices,
 )
+from regauge.audit.contract import Contract, Policy, ReadContract, is_contract, read_contract
+from regauge.audit.contract_checking import check_contract
+from regauge.audit.contract_diffing import Compared, Difference, contract_diff_document, contract_differences
+from regauge.audit.contract_drafting import ContractFacts, DaemonSetFacts, draft
+from regauge.audit.contract_keeping import with_answers
+from regauge.audit.contract_meaning import Side
+from regauge.audit.contract_promises import ContractCheck, Kept, Promise, contract_check_document
+from regauge.audit.contract_text import blanks, write_contract
 from regauge.audit.findings import Evidence, Finding, Layer, Severity, Unknown, as_document, in_order, is_at_least
 from regauge.audit.generators import Generator, generator_of
 from regauge.audit.ground import AuditInput, Ground
@@ -31,6 +40,12 @@ __all__ = [
     "AuditInput",
     "AuditReport",
     "CdiAudit",
+    "Compared",
+    "Contract",
+    "ContractCheck",
+    "ContractFacts",
+    "DaemonSetFacts",
+    "Difference",
     "EstateAudit",
     "Evidence",
     "Finding",
@@ -38,14 +53,19 @@ __all__ = [
     "Ground",
     "HookUse",
     "Item",
+    "Kept",
     "Layer",
     "Leftover",
     "ListedDevice",
+    "Policy",
     "Profile",
+    "Promise",
     "Proofs",
+    "ReadContract",
     "Rule",
     "Settled",
     "Severity",
+    "Side",
     "Unknown",
     "Usable",
     "Verdict",
@@ -61,15 +81,25 @@ __all__ = [
     "audit_estate",
     "audit_ground",
     "audit_rules",
+    "blanks",
+    "check_contract",
     "checklist",
+    "contract_check_document",
+    "contract_diff_document",
+    "contract_differences",
     "device_catalog",
+    "draft",
     "generator_of",
     "in_order",
     "is_at_least",
+    "is_contract",
     "leftover_files",
     "listed_devices",
     "page_of",
+    "read_contract",
     "read_proofs",
     "read_waivers",
     "settle",
+    "with_answers",
+    "write_contract",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -236,3 +236,8 @@ def _minor(version: str) -> int | None:
 def gates_used(ground: Ground) -> Iterable[str]:
     """The gates of all features that the estate's objects use."""
     return sorted(_used(ground))
+
+
+def feature_uses(ground: Ground) -> Mapping[str, tuple[str, ...]]:
+    """The objects that use each gate's fields, by their titles."""
+    return {gate: tuple(dict.fromkeys(one.title for one, _ in uses)) for gate, uses in sorted(_used(ground).items())}

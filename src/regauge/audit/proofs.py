@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from regauge.audit.ground import items, mapping, some
-from regauge.base import InputError, Where
+from regauge.base import InputError, Where, canonical_json
 
 VERIFY, REHEARSE, ASSESS = "regauge.verify/v1", "regauge.rehearsal/v1", "regauge.assess/v1"
 
@@ -33,16 +34,36 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """One report of `rehearse`: the steps that hold and those that do not, and how many workloads were compared."""
+    """One report of `rehearse`: the steps that hold and those that do not, and how many workloads were compared.
+
+    `canary` is the node that is tried first, `digest` that of the whole report.
+    """
 
     source: str
     holds: bool
     steps: Mapping[str, bool]
     attribution: int
+    canary: str = ""
+    digest: str = ""
+
+    @property
+    def proves_way_back(self) -> bool:
+        """Whether a first node was tried and undone, and the whole plan rolled back."""
+        return self.holds and self.has("gate") and self.has("rollback")
 
     def has(self, step: str) -> bool:
         """Whether a step of that name was played and holds."""
         return self.steps.get(step, False)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolVerdict:
+    """What an assessment says of a workload on a node pool: stay, later or now, by which rule, and why."""
+
+    pool: str
+    answer: str
+    rule: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +73,7 @@ class Proofs:
     scenarios: tuple[Scenario, ...] = ()
     rehearsed: tuple[Rehearsed, ...] = ()
     assessed: Mapping[str, Sequence[str]] | None = field(default=None)
+    pools: tuple[PoolVerdict, ...] = ()
 
     @property
     def rehearsed_plans(self) -> tuple[Rehearsed, ...]:
@@ -90,6 +112,7 @@ def read_proofs(reports: Iterable[tuple[str, Any]]) -> Proofs:
     scenarios: list[Scenario] = []
     rehearsed: list[Rehearsed] = []
     assessed: dict[str, Sequence[str]] | None = None
+    pools: list[PoolVerdict] = []
     for file, value in reports:
         schema = mapping(value).get("schema")
         if schema == VERIFY:
@@ -98,13 +121,14 @@ def read_proofs(reports: Iterable[tuple[str, Any]]) -> Proofs:
             rehearsed.append(_rehearsed(value))
         elif schema == ASSESS:
             assessed = {**(assessed or {}), **_assessed(value)}
+            pools += _pool_verdicts(value)
         else:
             raise InputError(
                 f"not a report: its schema is {schema!r}",
                 where=Where(file),
                 fix="give what regauge verify, rehearse or assess print with -o json",
             )
-    return Proofs(tuple(scenarios), tuple(rehearsed), assessed)
+    return Proofs(tuple(scenarios), tuple(rehearsed), assessed, tuple(pools))
 
 
 def _scenario(one: Mapping[str, Any]) -> Scenario:
@@ -117,7 +141,28 @@ def _rehearsed(value: Mapping[str, Any]) -> Rehearsed:
     for one in map(mapping, items(value.get("steps"))):
         name = str(one.get("name"))
         steps[name] = steps.get(name, True) and one.get("holds") is True
-    return Rehearsed(str(value.get("source")), value.get("holds") is True, steps, len(items(value.get("attribution"))))
+    return Rehearsed(
+        str(value.get("source")),
+        value.get("holds") is True,
+        steps,
+        len(items(value.get("attribution"))),
+        _canary(value),
+        report_digest(value),
+    )
+
+
+def report_digest(value: Any) -> str:
+    """What tells one report from another."""
+    return f"sha256:{hashlib.sha256(canonical_json(value)).hexdigest()}"
+
+
+def _canary(value: Mapping[str, Any]) -> str:
+    """The node of the first step that takes a node to the other stack."""
+    for one in map(mapping, items(value.get("steps"))):
+        name = str(one.get("name"))
+        if mapping(one.get("details")).get("phase") == "canary" and name.startswith("node-"):
+            return name.removeprefix("node-")
+    return ""
 
 
 def _assessed(value: Mapping[str, Any]) -> dict[str, Sequence[str]]:
@@ -127,3 +172,12 @@ def _assessed(value: Mapping[str, Any]) -> dict[str, Sequence[str]]:
         name = f"{one.get('kind')} {one.get('namespace')}/{one.get('name')}"
         found[name] = (why,) if isinstance(why, str) and why else ()
     return found
+
+
+def _pool_verdicts(value: Mapping[str, Any]) -> Iterator[PoolVerdict]:
+    for one in map(mapping, items(value.get("workloads"))):
+        verdict = mapping(one.get("verdict"))
+        needs = [str(mapping(item).get("need")) for item in items(verdict.get("triggers"))]
+        why = f"{verdict.get('why')}" + (f" ({', '.join(dict.fromkeys(needs))})" if needs else "")
+        for pool in items(one.get("nodePools")):
+            yield PoolVerdict(str(pool), str(verdict.get("answer")), str(verdict.get("rule")), why)

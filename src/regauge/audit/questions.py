@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from regauge.audit.auditing import EstateAudit, unsure_nodes, with_devices
+from regauge.audit.autoscalers import autoscaling
+from regauge.audit.contract_promises import ContractCheck, Kept
 from regauge.audit.estate_features import gates_used
 from regauge.audit.findings import Finding, Layer, Severity
-from regauge.audit.ground import Ground, items, mapping, some
+from regauge.audit.ground import Ground, some
 from regauge.audit.proofs import Answer, Proofs
-from regauge.model.kinds import DEPLOYMENT, RESOURCE_QUOTA
+from regauge.model.kinds import RESOURCE_QUOTA
 
-_AUTOSCALERS = ("cluster-autoscaler", "karpenter")
+_PINNED = ("kubernetes", "features", "watch", "deviceClasses", "templates", "flavors", "drivers", "queues")
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,24 @@ class _Told:
     audit: EstateAudit
     findings: tuple[Finding, ...]
     proofs: Proofs
+    contract: ContractCheck | None
 
 
 Verdict = tuple[Answer, list[str]]
 
 
-def checklist(ground: Ground, audit: EstateAudit, findings: tuple[Finding, ...], proofs: Proofs) -> tuple[Item, ...]:
-    """The ten items for an estate. `audit` is of the same ground, `findings` what waivers left of it, `proofs` reports."""
-    told = _Told(ground, audit, findings, proofs)
+def checklist(
+    ground: Ground,
+    audit: EstateAudit,
+    findings: tuple[Finding, ...],
+    proofs: Proofs,
+    contract: ContractCheck | None = None,
+) -> tuple[Item, ...]:
+    """The ten items for an estate. `audit` is of the same ground, `findings` what waivers left of it, `proofs` reports,
+
+    `contract` the platform contract held against the same ground.
+    """
+    told = _Told(ground, audit, findings, proofs, contract)
     return tuple(_item(number, told) for number in range(1, len(_QUESTIONS) + 1))
 
 
@@ -69,10 +82,35 @@ def _layers(told: _Told) -> Verdict:
     return (Answer.UNKNOWN if len(evidence) > 1 else Answer.PASS), evidence
 
 
+def _promised(told: _Told, *sections: str) -> Verdict | None:
+    """What the contract says of some of its sections; None without a contract."""
+    if told.contract is None:
+        return None
+    bad = told.contract.of(Kept.BROKEN, Kept.BLANK, sections=sections)
+    unsure = told.contract.of(Kept.UNKNOWN, sections=sections)
+    worst = bad or unsure
+    if worst:
+        more = [f"and {len(worst) - _SHOWN} more"] if len(worst) > _SHOWN else []
+        return (Answer.FAIL if bad else Answer.UNKNOWN), [*map(str, worst[:_SHOWN]), *more]
+    kept = told.contract.within(*sections)
+    shown = [f"{one.what}: {one.seen}" for one in kept[:_SHOWN]]
+    if not kept:
+        return Answer.PASS, [f"{told.contract.read.file}: nothing of this is there to be promised"]
+    return Answer.PASS, [f"{told.contract.read.file}: {len(kept)} promises are kept", *shown]
+
+
 def _rationale(told: _Told) -> Verdict:
+    promised = _promised(told, "nodePools")
     decided = told.proofs.assessed
+    if promised is not None:
+        answer, evidence = promised
+        more = [f"{len(decided)} workloads have a verdict with reasons"] if decided and answer is Answer.PASS else []
+        return answer, [*evidence, *more]
     if decided is None:
-        return Answer.UNKNOWN, ["no report of regauge assess was given, which says per workload which stack and why"]
+        return Answer.UNKNOWN, [
+            "neither a contract was given, which says it for each node pool, nor a report of regauge assess, which says it"
+            " for each workload"
+        ]
     without = [name for name, reasons in decided.items() if not reasons]
     if without or not decided:
         return Answer.FAIL, [f"no reason is told for {some(without) or 'any workload'}"]
@@ -131,24 +169,30 @@ def _dependents(told: _Told) -> Verdict:
 
 
 def _autoscaling(told: _Told) -> Verdict:
-    found = []
-    for document in told.ground.snapshot.documents(DEPLOYMENT):
-        pod = mapping(mapping(mapping(document.object.get("spec")).get("template")).get("spec"))
-        images = [str(mapping(one).get("image")) for one in items(pod.get("containers"))]
-        if any(name in image for name in _AUTOSCALERS for image in (*images, document.name)):
-            found.append(f"{document.title} ({some(images)})")
-    seen = f"it runs {some(found)}" if found else "no autoscaler is seen in the input (a managed one would not be)"
+    found = autoscaling(told.ground)
+    seen = [found.why, *map(str, found.evidence[:3])]
+    promised = _promised(told, "autoscaler")
+    if promised is not None:
+        return promised[0], [*promised[1], *seen]
+    if found.surely_none:
+        return Answer.PASS, [*seen, "so nothing has to agree with DRA"]
     return Answer.UNKNOWN, [
-        seen,
-        "a vendor's statement cannot be read from a cluster: ask for it, with versions and date",
+        *seen,
+        "a vendor's statement cannot be read from a cluster: put it into the contract (autoscaler.statement) with its date",
     ]
 
 
 def _way_back(told: _Told) -> Verdict:
+    promised = _promised(told, "modes")
+    if promised is not None:
+        return promised
     moved = told.proofs.rehearsed_plans
     if not moved:
-        return Answer.UNKNOWN, ["no rehearsal of a plan was given (regauge rehearse DIR --plan auto -o json)"]
-    bad = [one.source for one in moved if not (one.holds and one.has("gate") and one.has("rollback"))]
+        return Answer.UNKNOWN, [
+            "neither a contract was given, which names canary and way back of each mode, nor a rehearsal of a plan"
+            " (regauge rehearse DIR --plan auto -o json)"
+        ]
+    bad = [one.source for one in moved if not one.proves_way_back]
     if bad:
         return Answer.FAIL, [
             f"the rehearsal of {some(bad)} has no first node that is tried and undone, or no way back, that holds"
@@ -163,11 +207,14 @@ def _versions(told: _Told) -> Verdict:
     nodes = told.ground.snapshot.nodes
     kubelets = sorted({one.status.node_info.kubelet_version for one in nodes if one.status.node_info.kubelet_version})
     features = gates_used(told.ground)
-    return Answer.UNKNOWN, [
+    seen = [
         f"API server {told.ground.given.server_version or 'not told'}, kubelets {some(kubelets) or 'not told'}",
         f"features in use: {some(list(features), 20) if features else 'the core only'}",
-        "no contract was given in which these versions are pinned",
     ]
+    promised = _promised(told, *_PINNED)
+    if promised is None:
+        return Answer.UNKNOWN, [*seen, "no contract was given in which these versions are pinned"]
+    return promised[0], [*promised[1], *seen]
 
 
 def _health(told: _Told) -> Verdict:

@@ -15,10 +15,12 @@ from regauge.cli import (
     cdi,
     collect,
     conformance,
+    contract,
     convert,
     driver,
     examples,
     explain,
+    export,
     features,
     flavor,
     gang,
@@ -46,6 +48,7 @@ Start here:
   regauge whatif --drain NODE     what a change would do, before it is made
   regauge rehearse DIR            the same rehearsal with a dump of your cluster
   regauge plan DIR                the move of whole pools: steps, gates, the way back
+  regauge export                  metrics of devices, claims and holders, for Prometheus
   regauge up                      a cluster in one process, for kubectl
   regauge verify failures         what a cluster does when its parts fail
   regauge examples                more to try
@@ -71,6 +74,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("audit", audit.command),
     ("explain", explain.command),
     ("whatif", whatif.command),
+    ("export", export.command),
     ("convert", convert.command),
     ("plan", plan.command),
     ("features", features.command),
@@ -83,6 +87,7 @@ for _name, _command in _VERBS:
     app.command(_name)(in_words(_command))
 app.add_typer(cdi.app, name="cdi")
 app.add_typer(collect.app, name="collect")
+app.add_typer(contract.app, name="contract")
 app.add_typer(driver.app, name="driver")
 app.add_typer(flavor.app, name="flavor")
 app.add_typer(gang.app, name="gang")

@@ -66,7 +66,7 @@ def command(
         tell_skipped(estate)
         _print(found, estate, rules.minor)
     else:
-        print_document(_document(found, estate, rules.minor), output)
+        print_document(assess_document(found, estate, rules.minor), output)
 
 
 def _said(texts: list[str]) -> dict[str, tuple[str, ...]]:
@@ -194,7 +194,8 @@ def _print_dependents(found: Assessment) -> None:
     )
 
 
-def _document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
+def assess_document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
+    """The assessment as JSON."""
     return {
         "schema": SCHEMA,
         "source": estate.source,

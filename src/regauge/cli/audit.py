@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regauge.cli.collect import with_records
+from regauge.cli.contract_facts import facts_of, read_contract_file, read_evidence, read_value
 from regauge.cli.findings import counted, tell_finding
 from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, rules_of, tell_skipped
 from regauge.cli.output import Format, print_document, print_table, say, tell, write_file
@@ -16,8 +18,6 @@ from regauge.cli.reading import read_estate
 if TYPE_CHECKING:
     from regauge.audit import AuditInput, AuditReport, Profile
     from regauge.collect import Estate
-
-REPORT_LIMIT_BYTES = 64 << 20
 
 
 class Form(StrEnum):
@@ -69,6 +69,16 @@ Evidence = Annotated[
     list[str] | None,
     typer.Option("--evidence", metavar="REPORT", help="JSON of regauge verify, rehearse or assess; repeatable."),
 ]
+ContractFile = Annotated[
+    str | None, typer.Option("--contract", metavar="FILE", help="The platform contract, for the checklist.")
+]
+Flavors = Annotated[
+    str | None, typer.Option("--flavors", metavar="FILE", help="AcceleratorFlavors that the contract promises.")
+]
+NodeRecords = Annotated[
+    str | None,
+    typer.Option("--nodes", metavar="DIR", help="Records that `regauge collect node` wrote, NODE.json each."),
+]
 FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit code 1 from this severity on.")]
 
 
@@ -80,6 +90,9 @@ def command(
     to: To = None,
     waivers: Waivers = None,
     evidence: Evidence = None,
+    contract: ContractFile = None,
+    flavors: Flavors = None,
+    nodes: NodeRecords = None,
     fail_on: FailOnOption = FailOn.error,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
@@ -94,6 +107,7 @@ def command(
     \b
     regauge audit                                      the current kube context
     regauge audit estate.zip --profile production      the ten questions before production
+    regauge audit --nodes records/ --profile production --contract contract.yaml --evidence verify.json
     regauge audit DIR --profile manifests -o sarif --output-file audit.sarif
     regauge audit --profile upgrade --to 1.37
     regauge audit --waivers waivers.yaml --fail-on warning
@@ -101,12 +115,19 @@ def command(
     from time import time
 
     from regauge.audit import Severity, is_at_least
+    from regauge.base import InputError
     from regauge.collect import AUDIT_KINDS
 
-    estate = read_estate(place, kubeconfig, context, more=AUDIT_KINDS)
+    if (contract or flavors) and profile is not For.production:
+        raise InputError(
+            "a contract answers the checklist only", fix="add --profile production, or regauge contract check"
+        )
+
+    estate = with_records(read_estate(place, kubeconfig, context, more=AUDIT_KINDS), nodes)
     tell_skipped(estate)
     given = _given(estate, kube_version, feature_gates, to, profile, time())
-    report = _report(given, profile, waivers, evidence or [])
+    asked = _Asked(For(profile) if profile else None, waivers, tuple(evidence or ()), contract, flavors)
+    report = _report(given, estate, asked)
     _write(report, output, output_file)
     bad = fail_on is not FailOn.never and any(is_at_least(one, Severity(fail_on.value)) for one in report.findings)
     failed = any(item.answer == "fail" for item in report.checked or ()) and fail_on is not FailOn.never
@@ -145,7 +166,18 @@ def _given(
     )
 
 
-def _report(given: AuditInput, profile: For | None, waivers: str | None, evidence: list[str]) -> AuditReport:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked for beside the input, as files."""
+
+    profile: For | None
+    waivers: str | None
+    evidence: tuple[str, ...]
+    contract: str | None
+    flavors: str | None
+
+
+def _report(given: AuditInput, estate: Estate, asked: _Asked) -> AuditReport:
     from importlib.metadata import version
 
     from regauge.audit import (
@@ -154,42 +186,24 @@ def _report(given: AuditInput, profile: For | None, waivers: str | None, evidenc
         Profile,
         audit_ground,
         audit_rules,
+        check_contract,
         checklist,
-        read_proofs,
         read_waivers,
         settle,
     )
 
     ground = Ground(given)
-    chosen: Profile | None = Profile(profile.value) if profile else None
+    chosen: Profile | None = Profile(asked.profile.value) if asked.profile else None
+    contract = read_contract_file(asked.contract) if asked.contract else None
+    proofs = read_evidence(asked.evidence)
+    kept = read_waivers(read_value(asked.waivers), asked.waivers, audit_rules()) if asked.waivers else ()
     audit = audit_ground(ground, chosen)
-    kept = read_waivers(_document(waivers), waivers, audit_rules()) if waivers else ()
     settled = settle(audit.findings, kept, given.now_s)
-    proofs = read_proofs([(file, _document(file)) for file in evidence])
-    checked = checklist(ground, audit, settled.findings, proofs) if chosen is Profile.PRODUCTION else None
+    checked = None
+    if chosen is Profile.PRODUCTION:
+        check = check_contract(contract, ground, facts_of(estate, ground, proofs, asked.flavors)) if contract else None
+        checked = checklist(ground, audit, settled.findings, proofs, check)
     return AuditReport(audit, settled, checked, version("regauge"))
-
-
-def _document(file: str) -> Any:
-    """The one document of a YAML or JSON file. Raises `InputError`."""
-    from regauge.base import InputError, Where
-    from regauge.model.manifest_yaml import read_yaml
-
-    try:
-        with Path(file).open("rb") as opened:
-            data = opened.read(REPORT_LIMIT_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=Where(file), fix="check the path") from None
-    if len(data) > REPORT_LIMIT_BYTES:
-        raise InputError(f"larger than {REPORT_LIMIT_BYTES >> 20} MiB", where=Where(file), fix="is it the right file?")
-    if data.lstrip()[:1] == b"{":
-        import msgspec
-
-        try:
-            return msgspec.json.decode(data)
-        except (msgspec.DecodeError, RecursionError):
-            pass  # YAML may begin with a brace, too
-    return next((value for value, _, _ in read_yaml(data, file)), None)
 
 
 def _write(report: AuditReport, output: Form, file: str | None) -> None:

@@ -12,6 +12,7 @@ from regauge.cli.output import print_table, say, tell
 from regauge.cli.reading import From, read_estate
 
 if TYPE_CHECKING:
+    from regauge.collect import Estate
     from regauge.model.node_files import NodeFiles
 
 app = typer.Typer(
@@ -60,14 +61,12 @@ def command(
 def _collect(
     out: str, from_: str | None, nodes: str | None, anonymise: bool, kubeconfig: str | None, context: str | None
 ) -> None:
-    from dataclasses import replace
     from datetime import UTC, datetime
 
     from regauge.collect import AUDIT_KINDS, anonymised, bundle_bytes, without_secrets
 
     estate = read_estate(from_, kubeconfig, context, progress=lambda what: say(f"  reading {what}"), more=AUDIT_KINDS)
-    if nodes:
-        estate = replace(estate, nodes={**estate.nodes, **_records(nodes)})
+    estate = with_records(estate, nodes)
     estate, left_out = without_secrets(estate)
     if anonymise:
         estate = anonymised(estate)
@@ -116,6 +115,13 @@ def node_command(out: Out = "-", root: Root = "/", node: Node = "") -> None:
         tell(
             f"{out}: node {name}, {specs} CDI files, {len(files.kubelet)} of the kubelet, {len(files.functions)} functions."
         )
+
+
+def with_records(estate: Estate, directory: str | None) -> Estate:
+    """The estate with the records of its nodes in a directory, where one is given. Raises `InputError`."""
+    from dataclasses import replace
+
+    return replace(estate, nodes={**estate.nodes, **_records(directory)}) if directory else estate
 
 
 def _records(directory: str) -> dict[str, NodeFiles]:
