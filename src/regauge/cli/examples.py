@@ -25,6 +25,10 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge explain claim NAME --from DIR --kube-version 1.37", "the devices of a claim, or why there are none"),
     ("regauge whatif --from DIR --drain NODE", "which pods would find no place, and what stays free, before you do it"),
     ("regauge whatif --from DIR --fits deployment/NAMESPACE/NAME", "how many more copies of a workload fit"),
+    (
+        "regauge export --once",
+        "devices, claims and who holds what as metrics; without --once, for Prometheus to scrape",
+    ),
     ("regauge queue check", "what Kueue charges beside what its pods hold, and why the two differ"),
     ("regauge gang check", "gangs that can be placed as a whole, and those that hold devices and cannot run"),
     ("regauge plan DIR --write plan.yaml", "the move of whole node pools: steps, gates, rollback; reads only"),

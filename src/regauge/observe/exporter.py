@@ -16,7 +16,20 @@ from typing import Protocol
 from regauge.audit import AuditInput
 from regauge.base import Clock, Files, InputError, TransientError
 from regauge.collect import Estate, Skipped
+from regauge.kube import KubeClient
 from regauge.model import NodeReport, Rules, Snapshot
+from regauge.model.kinds import (
+    CORE_EVENT,
+    DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
+    JOB,
+    NODE,
+    POD,
+    POD_GROUP,
+    REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+)
 from regauge.observe.advancing import advance
 from regauge.observe.exposition import OLD, OPENMETRICS, Exposition, Filled, fill
 from regauge.observe.families import MOST_SERIES, Family, Scope, Series
@@ -25,6 +38,7 @@ from regauge.observe.metric_moment import Moment, Upkeep, merged_reports
 from regauge.observe.pending import Explained
 from regauge.observe.ports import Readings, Source, Trouble
 from regauge.observe.registry import FAMILIES
+from regauge.observe.watching import Watched
 
 SOONEST_S, LATEST_S = 2.0, 15.0
 RESTS = 1.0
@@ -118,6 +132,19 @@ class Followed(Protocol):
     async def changed(self, since: int) -> None: ...
 
     async def run(self) -> None: ...
+
+
+KINDS = (NODE, POD, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM, CORE_EVENT)
+OWNER_KINDS = (REPLICA_SET, JOB)
+OPTIONAL_KINDS = (DEVICE_TAINT_RULE, POD_GROUP)
+
+
+def follow(client: KubeClient, clock: Clock, node: str = "") -> Watched:
+    """The cluster as an exporter follows it; one of a `node` only the node's own nodes, pods and slices."""
+    only = {CORE_EVENT: "type=Warning"}
+    if node:
+        only |= {NODE: f"metadata.name={node}", POD: f"spec.nodeName={node}", RESOURCE_SLICE: f"spec.nodeName={node}"}
+    return Watched(client, clock, KINDS, slim=OWNER_KINDS, only=only, optional=OPTIONAL_KINDS)
 
 
 class Still:
