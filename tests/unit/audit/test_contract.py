@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace as changed
 from typing import Any
 
 import msgspec
 import pytest
+from tests.unit.audit.contracts import (
+    ESTATE,
+    FACTS,
+    OURS,
+    POD,
+    QUEUE,
+    REHEARSED,
+    SOURCES,
+    device_class,
+    flavor,
+    ground,
+    node,
+    template,
+    without,
+)
 from tests.unit.audit.estates import NOW_S, fixture
 
 from regauge.audit import (
@@ -15,7 +29,6 @@ from regauge.audit import (
     Contract,
     ContractCheck,
     ContractFacts,
-    DaemonSetFacts,
     Ground,
     Kept,
     Policy,
@@ -28,100 +41,9 @@ from regauge.audit import (
     with_answers,
     write_contract,
 )
-from regauge.audit.proofs import PoolVerdict, Rehearsed
 from regauge.base import InputError, Where
 from regauge.features import rules
 from regauge.model import Document, Snapshot
-
-OURS = 'device.driver == "gpu.example.com"'
-REHEARSED = Rehearsed("the dump", True, {"plan": True, "gate": True, "rollback": True}, 2, "n1", "sha256:abc")
-VERDICTS = (
-    PoolVerdict("fast", "now", "V7", "it needs attributes"),
-    PoolVerdict("slow", "stay", "V2", "a count is enough"),
-)
-
-
-def node(name: str, pool: str, capacity: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"node-pool": pool}},
-        "spec": spec,
-        "status": {
-            "capacity": capacity or {},
-            "allocatable": capacity or {},
-            "nodeInfo": {"kubeletVersion": "v1.36.3", "containerRuntimeVersion": "containerd://2.1.4"},
-        },
-    }
-
-
-def resource_slice(name: str, models: Iterable[str]) -> dict[str, Any]:
-    devices = [
-        {"name": f"gpu-{at}", "attributes": {"model": {"string": one}, "driverVersion": {"version": "1.2.3"}}}
-        for at, one in enumerate(models)
-    ]
-    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": devices}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
-
-
-def device_class(name: str, *expressions: str, **spec: Any) -> dict[str, Any]:
-    selectors = [{"cel": {"expression": one}} for one in expressions]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": selectors, **spec},
-    }
-
-
-def template(name: str, *expressions: str, **exactly: Any) -> dict[str, Any]:
-    asked = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": one}} for one in expressions], **exactly}
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": asked}]}}
-    metadata = {"name": name, "namespace": "team"}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": metadata,
-        "spec": {"spec": spec},
-    }
-
-
-def flavor(*selectors: str, **request: Any) -> dict[str, Any]:
-    asked = {"name": "gpu", "deviceClassName": "gpu", "selectors": list(selectors), **request}
-    spec = {"description": "for people", "dra": {"requests": [asked]}}
-    return {
-        "apiVersion": "regauge.dev/v1alpha1",
-        "kind": "AcceleratorFlavor",
-        "metadata": {"name": "one"},
-        "spec": spec,
-    }
-
-
-QUEUE = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "ClusterQueue",
-    "metadata": {"name": "q"},
-    "spec": {"resourceGroups": [{"coveredResources": ["cpu", "example.com/gpu"]}]},
-}
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "team"}, "spec": {"containers": []}}
-ESTATE = (
-    node("n1", "fast"),
-    node("n2", "slow", {"example.com/gpu": "4"}),
-    resource_slice("n1", ["A", "B"]),
-    device_class("gpu", OURS, extendedResourceName="example.com/any"),
-    template("t", 'device.attributes["gpu.example.com"].model == "A"'),
-    flavor('device.attributes["gpu.example.com"].model == "A"'),
-    QUEUE,
-    POD,
-)
-SOURCES = {("dra", "gpu.example.com"): DaemonSetFacts("gpu/driver", ("registry/driver:1",))}
-FACTS = ContractFacts(SOURCES, VERDICTS, (REHEARSED,))
-
-
-def ground(*objects: dict[str, Any], version: str = "v1.36.3") -> Ground:
-    documents = [Document(one, Where("estate.yaml", at)) for at, one in enumerate(objects, 1)]
-    return Ground(AuditInput(Snapshot.of(documents), rules(version), "the estate", NOW_S, server_version=version))
 
 
 def completed(facts: ContractFacts = FACTS, *objects: dict[str, Any]) -> Contract:
@@ -137,10 +59,6 @@ def read(contract: Contract) -> ReadContract:
 
 def checked(contract: Contract, *objects: dict[str, Any], facts: ContractFacts = FACTS) -> ContractCheck:
     return check_contract(read(contract), ground(*(objects or ESTATE)), facts)
-
-
-def without(kind: str) -> tuple[dict[str, Any], ...]:
-    return tuple(one for one in ESTATE if one["kind"] != kind)
 
 
 def broken(check: ContractCheck) -> list[str]:
