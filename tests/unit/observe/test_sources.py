@@ -74,7 +74,8 @@ def response(body: bytes, status: str = "200 OK", more: str = "") -> bytes:
 
 async def scraped(answer: bytes, wait_s: float = 0.0, **target: Any) -> tuple[Readings, list[bytes]]:
     async with answering(answer, wait_s) as (url, seen):
-        source = ScrapedSource("test", (Target(url, node="node-a", **target),), known_mappings(), timeout_s=0.3)
+        limit_s = wait_s / 2 or 20.0
+        source = ScrapedSource("test", (Target(url, node="node-a", **target),), known_mappings(), timeout_s=limit_s)
         try:
             return await source.read(0.0), seen
         finally:

@@ -42,13 +42,8 @@ class Surroundings:
 
 def make_source(text: str, around: Surroundings) -> Source:
     """The source of `KIND` or `KIND=PLACE`; the text is its name too. Raises `InputError` for one that cannot be."""
+    check_source(text, around)
     kind, _, place = text.partition("=")
-    if kind not in KINDS:
-        raise InputError(f"there is no source {kind!r}", fix=f"one of {', '.join(KINDS)}")
-    if kind in ("exporter", "file") and not place:
-        raise InputError(f"source {kind}: where?", fix=f"say {kind}=PLACE: {KINDS[kind]}")
-    if kind in ("pod-resources", "nvml") and not around.node:
-        raise InputError(f"source {kind} is of one node", fix="say --node NAME")
     if kind == "nvml":
         return nvml_source(kind, around.node)
     if kind == "pod-resources":
@@ -56,6 +51,19 @@ def make_source(text: str, around: Surroundings) -> Source:
     if kind == "file":
         return TextFileSource(text, place, around.mappings, around.node)
     return ScrapedSource(text, (_target(kind, place, around),), around.mappings)
+
+
+def check_source(text: str, around: Surroundings) -> None:
+    """Raises `InputError` for a text that names no source; what is there is not looked at."""
+    kind, _, place = text.partition("=")
+    if kind not in KINDS:
+        raise InputError(f"there is no source {kind!r}", fix=f"one of {', '.join(KINDS)}")
+    if kind in ("exporter", "file") and not place:
+        raise InputError(f"source {kind}: where?", fix=f"say {kind}=PLACE: {KINDS[kind]}")
+    if kind in ("pod-resources", "nvml") and not around.node:
+        raise InputError(f"source {kind} is of one node", fix="say --node NAME")
+    if kind not in ("nvml", "pod-resources", "file"):
+        _target(kind, place, around)
 
 
 def _target(kind: str, place: str, around: Surroundings) -> Target:
