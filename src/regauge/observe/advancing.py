@@ -61,7 +61,8 @@ def uses_of(holdings: Iterable[Holding]) -> Mapping[UseKey, Use]:
     for one in holdings:
         if one.admin_access:
             continue
-        device = (one.node, one.uuid or one.pci or "/".join(one.key))
+        known = one.uuid or one.pci
+        device = (one.node, known) if known else ("", "/".join(one.key))
         consumer = Consumer(one.namespace, one.workload.kind, one.workload.name, one.stack.value)
         users[device].setdefault(one.pod_uid or one.claim_uid or one.pod or one.claim, Use(consumer, 1.0, one.since_s))
     return {

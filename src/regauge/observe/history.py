@@ -64,7 +64,7 @@ class Timed(NamedTuple):
 
 
 UseKey = tuple[str, str, str]
-"""Node, physical device, and the pod's uid (or the claim's, where no pod has it)."""
+"""Node ("" where the physical device is not known), device, and the pod's uid (or the claim's, where no pod has it)."""
 
 
 @dataclass(frozen=True, slots=True)
