@@ -18,7 +18,7 @@ from regauge.audit.cdi_rules import (
     leftover_files,
     listed_devices,
 )
-from regauge.audit.contract import Contract, Policy, ReadContract, is_contract, read_contract
+from regauge.audit.contract import Contract, ContractPolicy, ReadContract, is_contract, read_contract
 from regauge.audit.contract_checking import check_contract
 from regauge.audit.contract_diffing import Compared, Difference, contract_diff_document, contract_differences
 from regauge.audit.contract_drafting import ContractFacts, DaemonSetFacts, draft
@@ -44,6 +44,7 @@ __all__ = [
     "Contract",
     "ContractCheck",
     "ContractFacts",
+    "ContractPolicy",
     "DaemonSetFacts",
     "Difference",
     "EstateAudit",
@@ -57,7 +58,6 @@ __all__ = [
     "Layer",
     "Leftover",
     "ListedDevice",
-    "Policy",
     "Profile",
     "Promise",
     "Proofs",

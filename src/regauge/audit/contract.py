@@ -35,10 +35,10 @@ class KubernetesPins(_Strict, frozen=True):
     runtimes: tuple[str, ...] = ()
 
 
-class Policy(_Strict, frozen=True):
-    """The least stage that production may depend on, and how old a vendor's statement may be, in days."""
+class ContractPolicy(_Strict, frozen=True):
+    """What a feature must be before production depends on it (see `features.Policy`); how old a statement may be, in days."""
 
-    least_stage: Literal["alpha", "beta", "stable"] = "beta"
+    graduation: Literal["beta", "stable", "locked"] = "beta"
     statement_days: int = 365
 
 
@@ -138,11 +138,15 @@ class AutoscalerPin(_Strict, frozen=True):
 
 
 class WatchPin(_Strict, frozen=True):
-    """A feature that is not stable yet: from which minor on it is safe by the policy, as far as that is known."""
+    """A feature that is not stable yet: from which minor on it is safe by the policy, as far as that is known.
+
+    `pilot`: the scenario of `verify pilots` that tries it.
+    """
 
     gate: str
     stage: str
     safe_from: str
+    pilot: str = ""
 
 
 class QueuePin(_Strict, frozen=True):
@@ -158,7 +162,7 @@ class Contract(_Strict, frozen=True):
     schema: str
     cluster: str
     kubernetes: KubernetesPins
-    policy: Policy = Policy()
+    policy: ContractPolicy = ContractPolicy()
     features: tuple[FeaturePin, ...] = ()
     watch: tuple[WatchPin, ...] = ()
     device_classes: tuple[ClassPin, ...] = ()

@@ -7,13 +7,19 @@ from collections.abc import Iterable
 
 from regauge.audit.autoscalers import autoscaling
 from regauge.audit.contract import NO_AUTOSCALER, Contract, ModePin, ReadContract
-from regauge.audit.contract_drafting import ContractFacts, draft, feature_row, modes_of_nodes, safe_from
+from regauge.audit.contract_drafting import (
+    ContractFacts,
+    draft,
+    feature_row,
+    known_minor,
+    modes_of_nodes,
+    safe_from,
+    watched,
+)
 from regauge.audit.contract_objects import classes, flavors, templates
 from regauge.audit.contract_promises import Bench, ContractCheck, Kept, Promise, Promises
 from regauge.audit.contract_text import blanks
 from regauge.audit.ground import Ground, some
-from regauge.base import InputError
-from regauge.features import KNOWN_MINORS, minor_of
 from regauge.model.kinds import NODE, RESOURCE_SLICE
 
 
@@ -64,7 +70,7 @@ def _kubernetes(bench: Bench, now: Contract) -> Promises:
 
 def _features(bench: Bench, now: Contract) -> Promises:
     contract = bench.read.contract
-    minor = _known_minor(contract.kubernetes.version)
+    minor = known_minor(contract.kubernetes.version)
     for at, one in enumerate(contract.features):
         path = f"features[{at}]"
         row = feature_row(one.gate, minor) if minor else None
@@ -85,32 +91,25 @@ def _features(bench: Bench, now: Contract) -> Promises:
             yield bench.tell("features", f"only promised features are used: {used.gate}", Kept.BROKEN, seen)
 
 
-def _known_minor(version: str) -> str:
-    try:
-        minor = minor_of(version)
-    except InputError:
-        return ""
-    return minor if minor in KNOWN_MINORS else ""
-
-
 def _watch(bench: Bench) -> Promises:
     contract = bench.read.contract
-    minor = _known_minor(contract.kubernetes.version)
+    minor = known_minor(contract.kubernetes.version)
     for at, one in enumerate(contract.watch):
         row = feature_row(one.gate, minor) if minor else None
         stage = row.stages[minor] if row and minor else None
         told, safe = (stage.stage if stage else "none"), safe_from(one.gate, contract.policy)
         wrong = [] if told == one.stage else [f"in {minor} it is {told}"]
         if safe != one.safe_from:
-            wrong.append(f"by the policy ({contract.policy.least_stage}) it is safe from {safe}")
+            wrong.append(f"by the policy ({contract.policy.graduation}) it is safe from {safe}")
         yield bench.judge(
             f"watch[{at}]", f"{one.gate} is {one.stage}, safe from {one.safe_from}", wrong, "so the tables say"
         )
-    watched = {one.gate for one in contract.watch}
-    for at, pin in enumerate(contract.features):
-        if pin.stage != "stable" and pin.gate not in watched:
-            seen = f"{pin.gate} is {pin.stage} and not on the list"
-            yield bench.tell(f"features[{at}]", f"what is not stable is watched: {pin.gate}", Kept.BROKEN, seen)
+    listed = {one.gate for one in contract.watch}
+    young = watched(contract.features, minor, contract.policy) if minor else ()
+    for one in young:
+        if one.gate not in listed:
+            seen = f"{one.gate} is {one.stage} and not on the list"
+            yield bench.tell("watch", f"what is not stable is watched: {one.gate}", Kept.BROKEN, seen)
 
 
 def _drivers(bench: Bench, now: Contract) -> Promises:
@@ -231,7 +230,7 @@ def _statement(bench: Bench) -> Promise:
         wrong.append(f"the statement is of {said.date}, which is to come")
     if age > contract.policy.statement_days:
         wrong.append(f"the statement is {age} days old, the policy allows {contract.policy.statement_days}")
-    minor = _known_minor(contract.kubernetes.version)
+    minor = known_minor(contract.kubernetes.version)
     if said.kubernetes and minor and said.kubernetes != minor:
         wrong.append(f"it was said for Kubernetes {said.kubernetes}, this is {minor}")
     told = f"{said.by}, {said.date}, {said.link}: {said.says}"

@@ -15,12 +15,12 @@ from regauge.audit.contract import (
     AutoscalerPin,
     ClassPin,
     Contract,
+    ContractPolicy,
     DriverPin,
     FeaturePin,
     FlavorPin,
     KubernetesPins,
     ModePin,
-    Policy,
     PoolPin,
     QueuePin,
     RehearsalPin,
@@ -39,7 +39,8 @@ from regauge.audit.contract_meaning import (
 from regauge.audit.estate_features import feature_uses
 from regauge.audit.ground import Ground, items, mapping
 from regauge.audit.proofs import PoolVerdict, Rehearsed
-from regauge.features import FeatureRow, feature_rows
+from regauge.base import InputError
+from regauge.features import KNOWN_MINORS, FeatureRow, Policy, feature_rows, minor_of, safe_minors, watch_list
 from regauge.inventory import pool_of
 from regauge.model import Document
 from regauge.model.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
@@ -48,7 +49,7 @@ CORE_GATE = "DynamicResourceAllocation"
 PLUGIN: Literal["device-plugin"] = "device-plugin"
 DRA: Literal["dra"] = "dra"
 BOTH: Literal["both"] = "both"
-STAGES = ("alpha", "beta", "stable")
+STABLE = "stable"
 _QUEUE = ("kueue.x-k8s.io", "ClusterQueue")
 _FLAVOR = ("regauge.dev", "AcceleratorFlavor")
 _VERSIONS = ("driverVersion", "version")
@@ -87,9 +88,9 @@ class ContractFacts:
     partial: bool = False
 
 
-def draft(ground: Ground, facts: ContractFacts, name: str, policy: Policy | None = None) -> Contract:
+def draft(ground: Ground, facts: ContractFacts, name: str, policy: ContractPolicy | None = None) -> Contract:
     """The contract of an estate, with empty texts where a person has the word. Raises `InputError` for a broken object."""
-    policy = policy or Policy()
+    policy = policy or ContractPolicy()
     features = tuple(_features(ground))
     pools = tuple(_pools(ground, facts))
     return Contract(
@@ -98,7 +99,7 @@ def draft(ground: Ground, facts: ContractFacts, name: str, policy: Policy | None
         kubernetes=_kubernetes(ground),
         policy=policy,
         features=features,
-        watch=watch_list(features, policy),
+        watch=watched(features, ground.rules.minor, policy),
         device_classes=tuple(_classes(ground)),
         templates=tuple(_templates(ground)),
         flavors=tuple(_flavors(ground, facts)),
@@ -108,6 +109,15 @@ def draft(ground: Ground, facts: ContractFacts, name: str, policy: Policy | None
         autoscaler=_autoscaler(ground),
         queues=tuple(_queues(ground)),
     )
+
+
+def known_minor(version: str) -> str:
+    """The minor of a version; an empty text for one that the tables do not know."""
+    try:
+        minor = minor_of(version)
+    except InputError:
+        return ""
+    return minor if minor in KNOWN_MINORS else ""
 
 
 def _kubernetes(ground: Ground) -> KubernetesPins:
@@ -143,25 +153,37 @@ def feature_row(gate: str, minor: str | None = None) -> FeatureRow | None:
     return next((row for row in feature_rows(minor) if row.gate == gate), None)
 
 
-def watch_list(features: Iterable[FeaturePin], policy: Policy) -> tuple[WatchPin, ...]:
+def watched(features: Iterable[FeaturePin], minor: str, policy: ContractPolicy) -> tuple[WatchPin, ...]:
     """The features in use that are not stable yet, and from when on each is safe by the policy."""
+    young = {one.gate: one for one in watch_list(minor)}
     return tuple(
-        WatchPin(one.gate, one.stage, safe_from(one.gate, policy)) for one in features if one.stage != STAGES[-1]
+        WatchPin(one.gate, one.stage, safe_from(one.gate, policy), young[one.gate].pilot)
+        for one in features
+        if one.gate in young
     )
 
 
-def safe_from(gate: str, policy: Policy) -> str:
-    """The first minor in which a gate has the stage that the policy asks for and is on by itself; else what is planned."""
+def safe_from(gate: str, policy: ContractPolicy) -> str:
+    """The minor from which on a gate is what the policy asks for; else what its KEP plans, which is no promise."""
+    found = safe_minors(Policy(policy.graduation)).get(gate)
+    if found is not None:
+        return found
     row = feature_row(gate)
-    if row is None:
-        return "not known"
-    least = STAGES.index(policy.least_stage)
-    for minor, stage in row.stages.items():
-        if stage is not None and stage.stage in STAGES and STAGES.index(stage.stage) >= least and stage.default:
-            return minor
-    planned = [minor for stage, minor in row.planned.items() if stage in STAGES and STAGES.index(stage) >= least]
-    later = [minor for minor in planned if minor not in row.stages]
+    later = (
+        [minor for stage, minor in row.planned.items() if stage == STABLE and minor not in row.stages] if row else []
+    )
     return f"{later[0]} (planned)" if later else "not known"
+
+
+def is_safe(gate: str, minor: str, policy: ContractPolicy) -> bool:
+    """Whether the policy lets production depend on a gate in a minor."""
+    found = safe_minors(Policy(policy.graduation)).get(gate)
+    return found is not None and minor_number(found) <= minor_number(minor)
+
+
+def minor_number(minor: str) -> tuple[int, ...]:
+    """A minor for comparing."""
+    return tuple(int(part) for part in minor.split("."))
 
 
 def _classes(ground: Ground) -> Iterator[ClassPin]:

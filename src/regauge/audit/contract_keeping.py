@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from regauge.audit.contract import AutoscalerPin, Contract, FeaturePin, ModePin, PoolPin
-from regauge.audit.contract_drafting import watch_list
+from regauge.audit.contract_drafting import known_minor, watched
+from regauge.features import KNOWN_MINORS
 
 
 def with_answers(draft: Contract, old: Contract) -> Contract:
@@ -16,7 +17,7 @@ def with_answers(draft: Contract, old: Contract) -> Contract:
         cluster=old.cluster or draft.cluster,
         policy=policy,
         features=tuple(_feature(one, old) for one in draft.features),
-        watch=watch_list(draft.features, policy),
+        watch=watched(draft.features, known_minor(draft.kubernetes.version) or KNOWN_MINORS[-1], policy),
         node_pools=tuple(_pool(one, old) for one in draft.node_pools),
         modes=tuple(_mode(one, old) for one in draft.modes),
         autoscaler=_autoscaler(draft.autoscaler, old.autoscaler),

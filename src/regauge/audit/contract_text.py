@@ -11,13 +11,13 @@ import ruamel.yaml
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from regauge.audit.contract import NO_AUTOSCALER, PAGE, Contract
-from regauge.audit.contract_drafting import STAGES
+from regauge.audit.contract_drafting import is_safe, known_minor
 from regauge.audit.contract_meaning import without_empty
 
 _WIDTH = 4096
 _COMMENTS = {
     "kubernetes": "What runs: kubelets and runtimes of all nodes.",
-    "policy": "The least stage that production may depend on; how old a vendor's statement may be.",
+    "policy": "What a feature must be before production depends on it (beta, stable, locked); the age of statements.",
     "features": "Device features in use, with their stage and gate in this version.",
     "watch": "Features in use that are not stable yet, and from which minor on they are safe by the policy.",
     "deviceClasses": "The hash is of what the selectors mean: the same for any way of writing them.",
@@ -36,10 +36,11 @@ def blanks(contract: Contract) -> Iterator[tuple[str, str]]:
     """The fields that are empty and must not be, by path, with the question that they answer."""
     if not contract.kubernetes.version:
         yield "kubernetes.version", "which version the API server is"
-    least = STAGES.index(contract.policy.least_stage)
+    minor = known_minor(contract.kubernetes.version)
     for at, one in enumerate(contract.features):
-        if (one.stage not in STAGES or STAGES.index(one.stage) < least) and not one.accepted:
-            yield f"features[{at}].accepted", f"why {one.gate} is used although it is {one.stage}"
+        if minor and not one.accepted and not is_safe(one.gate, minor, contract.policy):
+            asked = contract.policy.graduation
+            yield f"features[{at}].accepted", f"why {one.gate} is used although it is {one.stage}, not {asked}"
     for at, pool in enumerate(contract.node_pools):
         if not pool.rationale.strip():
             yield f"nodePools[{at}].rationale", f"why {pool.name} is served by {pool.mode}"

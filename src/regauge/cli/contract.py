@@ -38,12 +38,12 @@ class Form(StrEnum):
     markdown = "markdown"
 
 
-class LeastStage(StrEnum):
-    """What `--least-stage` takes."""
+class Graduation(StrEnum):
+    """What `--policy` takes."""
 
-    alpha = "alpha"
     beta = "beta"
     stable = "stable"
+    locked = "locked"
 
 
 Evidence = Annotated[
@@ -66,9 +66,10 @@ def init_command(
         str | None, typer.Option("--keep", metavar="FILE", help="Take over what people said in this contract.")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The cluster's name in it. Default: the input's.")] = None,
-    least_stage: Annotated[
-        LeastStage, typer.Option("--least-stage", help="The least stage that production may depend on.")
-    ] = LeastStage.beta,
+    policy: Annotated[
+        Graduation,
+        typer.Option("--policy", help="What production may depend on: beta and on, stable and on, locked on."),
+    ] = Graduation.beta,
     evidence: Evidence = None,
     flavors: Flavors = None,
     kube_version: KubeVersion = None,
@@ -83,7 +84,7 @@ def init_command(
     regauge contract init estate.zip --evidence assess.json --evidence rehearsal.json -w contract.yaml
     regauge contract init --keep contract.yaml -w contract.yaml      after an upgrade
     """
-    from regauge.audit import Ground, Policy, blanks, draft, with_answers, write_contract
+    from regauge.audit import ContractPolicy, Ground, blanks, draft, with_answers, write_contract
 
     old = read_contract_file(keep) if keep else None
     _refuse_to_lose(write, keep)
@@ -92,7 +93,7 @@ def init_command(
     rules = rules_of(estate, kube_version, feature_gates)
     ground = Ground(audit_input(estate, rules, kube_version))
     facts = facts_of(estate, ground, read_evidence(evidence or ()), flavors)
-    made = draft(ground, facts, name or estate.source, Policy(least_stage=least_stage.value))
+    made = draft(ground, facts, name or estate.source, ContractPolicy(graduation=policy.value))
     made = with_answers(made, old.contract) if old else made
     text = write_contract(made)
     if write:

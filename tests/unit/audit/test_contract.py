@@ -29,9 +29,9 @@ from regauge.audit import (
     Contract,
     ContractCheck,
     ContractFacts,
+    ContractPolicy,
     Ground,
     Kept,
-    Policy,
     ReadContract,
     blanks,
     check_contract,
@@ -242,14 +242,14 @@ def test_a_clouds_own_autoscaler_is_not_ruled_out_by_silence() -> None:
 
 @pytest.mark.row(215, 225, 232, how="unit")
 def test_features_below_the_policy_need_a_reason_and_are_watched() -> None:
-    made = draft(ground(*ESTATE), FACTS, "east", Policy(least_stage="stable"))
+    made = draft(ground(*ESTATE), FACTS, "east", ContractPolicy(graduation="stable"))
     assert [(one.gate, one.stage, one.safe_from) for one in made.watch] == [("DRAExtendedResource", "beta", "1.37")]
     assert "features[0].accepted" in dict(blanks(made))
     by_beta = draft(ground(*ESTATE), FACTS, "east")
     assert by_beta.watch[0].safe_from == "1.36"
     assert "features[0].accepted" not in dict(blanks(by_beta))
     unwatched = msgspec.structs.replace(completed(), watch=())
-    assert broken(checked(unwatched)) == ["features[0]: DRAExtendedResource is beta and not on the list"]
+    assert broken(checked(unwatched)) == ["watch: DRAExtendedResource is beta and not on the list"]
 
 
 def test_another_version_breaks_the_pin() -> None:

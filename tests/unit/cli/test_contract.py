@@ -106,11 +106,11 @@ def test_wrong_use_is_told_in_words(arguments: tuple[str, ...], told: str) -> No
 
 def test_a_wrong_field_is_told_with_its_line(contract: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.yaml"
-    wrong.write_text(contract.read_text().replace("  leastStage: beta", "  leastStage: gamma"))
+    wrong.write_text(contract.read_text().replace("  graduation: beta", "  graduation: gamma"))
     line = next(at for at, text in enumerate(wrong.read_text().splitlines(), 1) if "gamma" in text)
     done = run("check", str(wrong), "sample")
     assert done.exit_code == 2
-    assert f"{wrong}:{line}: policy.leastStage: Invalid enum value 'gamma'" in done.stderr
+    assert f"{wrong}:{line}: policy.graduation: Invalid enum value 'gamma'" in done.stderr
 
 
 def test_a_contract_belongs_to_the_checklist(contract: Path) -> None:
