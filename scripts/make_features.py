@@ -103,6 +103,30 @@ WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "node_declared_features": ("Features that a node declares", ()),
 }
 
+# Posts of the Kubernetes project that announce features, with those that each names.
+ANNOUNCEMENTS = {
+    "https://kubernetes.io/blog/2025/09/01/kubernetes-v1-34-dra-updates/": (
+        "core",
+        "admin_access",
+        "prioritized_list",
+        "podresources",
+        "extended_resource",
+        "consumable_capacity",
+        "binding_conditions",
+    ),
+    "https://kubernetes.io/blog/2026/05/07/kubernetes-v1-36-dra-136-updates/": (
+        "prioritized_list",
+        "extended_resource",
+        "partitionable",
+        "taints",
+        "binding_conditions",
+        "health",
+        "workload_claims",
+        "node_allocatable",
+        "pool_status",
+    ),
+}
+
 # Where the collected text is a sentence rather than the name of a field or a component.
 FIELDS = {
     "device_metadata": ["metadata file of the driver (v1alpha1, v1beta1)"],
@@ -188,6 +212,7 @@ def make_table(readiness: dict[str, Any]) -> list[dict[str, Any]]:
                 "planned": {k: v for k, v in feature["kep_yaml_milestones"].items() if v},
                 "remarks": list(remarks),
                 "source": f"KEP-{feature['kep']}",
+                "announced": [url for url, keys in ANNOUNCEMENTS.items() if key in keys],
             }
         )
     return table

@@ -29,7 +29,7 @@ def _print_schema(wanted: bool) -> None:
 
 
 def command(
-    what: Annotated[What, typer.Argument(metavar="claim|pod|layers", help="What to explain.")],
+    what: Annotated[What, typer.Argument(metavar="claim|pod|layers|failures", help="What to explain.")],
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[NAME...]", help="Its name, or NAMESPACE/NAME; of claims also several."),
@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Tell why a claim or a pod has its devices, would get them, or does not: per node and per device. Reads only.
 
-    And who is responsible for what, with the tests that show it: layers.
+    And of no cluster in particular: who is responsible for what (layers), and what to do when something fails (failures).
 
     \b
     regauge explain pod trainer-0                     the current kube context
@@ -68,14 +68,11 @@ def command(
     regauge explain claim rank-0 rank-1 --from DIR    one after the other, and all at once
     regauge explain pod trainer-0 --from - -o json    for a program; --schema tells the form
     regauge explain layers                            who does what between a device and a container
+    regauge explain failures F-2                      what is seen when it happens, and what to do
 
     Ends with 0 when there is a place or devices are held, with 1 when there is none.
     """
-    if what is What.layers:
-        from regauge.cli.explain_layers import explain_layers
-
-        explain_layers(names or [], output)
-        raise typer.Exit
+    _general(what, names or [], output)
     several = everywhere or selector is not None or not names
     if several and names:
         raise typer.BadParameter("give names, or -A or -l, not both")
@@ -86,19 +83,30 @@ def command(
     if gap:
         say(f"warning: {gap}")
     asked = Asked(estate, rules_of(estate, kube_version, feature_gates), _format(output))
-    if several:
-        from regauge.cli.explain_list import explain_list
-
-        good = explain_list(what, place, selector or "", asked)
-    else:
-        good = _named(what, names or [], place, asked)
-    if not good:
+    if not (_several(what, place, selector or "", asked) if several else _named(what, names or [], place, asked)):
         raise typer.Exit(1)
+
+
+def _general(what: What, names: list[str], output: ReportFormat) -> None:
+    """What is explained without a cluster ends here."""
+    from regauge.cli.explain_layers import explain_failures, explain_layers
+
+    if what in (What.layers, What.failures):
+        (explain_layers if what is What.layers else explain_failures)(names, output)
+        raise typer.Exit
+
+
+def _several(what: What, place: str, selector: str, asked: Asked) -> bool:
+    from regauge.cli.explain_list import explain_list
+
+    return explain_list(what, place, selector, asked)
 
 
 def _format(output: ReportFormat) -> Format:
     if output in (ReportFormat.html, ReportFormat.markdown):
-        raise typer.BadParameter(f"{output} is for layers; of a claim or pod there is table, json and yaml")
+        raise typer.BadParameter(
+            f"{output} is for layers and failures; of a claim or pod there is table, json and yaml"
+        )
     return Format(output.value)
 
 

@@ -40,3 +40,4 @@ class What(StrEnum):
     claim = "claim"
     pod = "pod"
     layers = "layers"
+    failures = "failures"

@@ -133,6 +133,7 @@ def detail_lines(rows: tuple[FeatureRow, ...]) -> list[str]:
         ("planned", (f"{stage} in {minor}" for stage, minor in first.planned.items())),
         ("to know", first.remarks),
         ("source", dict.fromkeys(source for row in rows for source in row.sources)),
+        ("announced", first.announced),
     ]
     return [
         "",

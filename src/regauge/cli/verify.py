@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 def command(
     suite: Annotated[
         str,
-        typer.Argument(
-            metavar="SUITE|FILE", help="lifecycle, checklist, failures, pilots, crowd, or a file of scenarios."
-        ),
+        typer.Argument(metavar="SUITE|FILE", help="One of lifecycle, checklist, failures, pilots, crowd, or a file."),
     ],
     live: Annotated[bool, typer.Option("--live", help="Real sockets, files and time; containers are records.")] = False,
     simulated: Annotated[bool, typer.Option("--simulated", help="Virtual time (the default).")] = False,

@@ -33,6 +33,7 @@ class FeatureRow:
     planned: dict[str, str]
     remarks: tuple[str, ...]
     sources: tuple[str, ...]
+    announced: tuple[str, ...]
 
 
 def feature_rows(kube_version: str | None = None, feature: str | None = None) -> tuple[FeatureRow, ...]:
@@ -72,6 +73,7 @@ def _rows(feature: Feature, minors: tuple[str, ...]) -> list[FeatureRow]:
             planned=feature.planned,
             remarks=feature.remarks,
             sources=(feature.source, gate_table().gates[gate].source) if gate else (feature.source,),
+            announced=feature.announced,
         )
         for gate in gates
     ]

@@ -40,7 +40,7 @@ class GateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the extension table. `planned`: stage to minor as the KEP foresees it."""
+    """One line of the extension table. `planned`: stage to minor as the KEP foresees it; `announced`: posts that name it."""
 
     name: str
     title: str
@@ -51,6 +51,7 @@ class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     planned: dict[str, str]
     remarks: tuple[str, ...]
     source: str
+    announced: tuple[str, ...] = ()
 
 
 class Quirk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
