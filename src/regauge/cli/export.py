@@ -54,6 +54,15 @@ StateFile = Annotated[
     str, typer.Option("--state", metavar="FILE", help="Where counters are kept, so that they survive a restart.")
 ]
 Interval = Annotated[float, typer.Option("--interval", metavar="SECONDS", min=1.0, help="How often sources are read.")]
+Compare = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        "--compare", metavar="FILE FILE", help="Hold the device-seconds of two --state files against each other."
+    ),
+]
+Tolerance = Annotated[
+    float, typer.Option("--tolerance", metavar="SHARE", min=0.0, max=1.0, help="With --compare: the share tolerated.")
+]
 MostSeries = Annotated[int, typer.Option("--max-series", min=1, help="At most so many series of each metric.")]
 
 
@@ -72,6 +81,8 @@ def command(
     state: StateFile = "",
     interval: Interval = 15.0,
     max_series: MostSeries = 100_000,
+    compare: Compare = None,
+    tolerance: Tolerance = 0.01,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
     kubeconfig: Kubeconfig = None,
@@ -86,6 +97,7 @@ def command(
     regauge export --once estate.zip        those of a bundle, at the moment it was made
     regauge export --state export.state     serve http://127.0.0.1:9836/metrics
     regauge export --node gpu-3 --source pod-resources --source nvml       what only that node knows
+    regauge export --compare a.state b.state    two attributions: 0 if they agree within what they state, else 1
     regauge export --listen 0.0.0.0 --token-file token --tls-cert-file tls.crt --tls-private-key-file tls.key
 
     On loopback nothing is asked; elsewhere the token of --token-file, over TLS.
@@ -93,6 +105,9 @@ def command(
     from importlib.metadata import version
 
     from regauge.observe.exporter import Options
+
+    if compare is not None:
+        raise typer.Exit(0 if _compare(compare, tolerance) else 1)
 
     def rules(estate: Estate) -> Rules:
         return rules_of(estate, kube_version, feature_gates)
@@ -113,6 +128,38 @@ def command(
     else:
         work = _live((kubeconfig, context), rules, sources, options, (site, guard))
     _run(work)
+
+
+def _compare(files: tuple[str, str], tolerance: float) -> bool:
+    """Whether the device-seconds in two states agree. Raises `InputError` for a file that is no state."""
+    from regauge.base import InputError
+    from regauge.cli.output import print_table, tell
+    from regauge.host import RealFiles
+    from regauge.observe.comparing import compare
+    from regauge.observe.history import from_bytes
+
+    try:
+        left, right = (from_bytes(RealFiles().read(file), file) for file in files)
+    except OSError as error:
+        raise InputError(f"--compare: {error}", fix="give two files that --state wrote") from None
+    found = compare(left.charges, right.charges, tolerance)
+    rows = [
+        (
+            one.namespace,
+            f"{one.kind}/{one.workload}" if one.kind else "-",
+            f"{one.left_s:.1f}",
+            f"{one.right_s:.1f}",
+            f"{one.left_s - one.right_s:+.1f}",
+            f"{one.allowed_s:.1f}",
+            "+".join(sorted({*one.stacks[0], *one.stacks[1]})),
+            "" if one.agrees else "differs",
+        )
+        for one in found
+    ]
+    print_table(("NAMESPACE", "WORKLOAD", "LEFT S", "RIGHT S", "DIFFERENCE", "ALLOWED", "STACKS", ""), rows)
+    apart = sum(not one.agrees for one in found)
+    tell(f"{len(found)} workloads, {apart} of them differ by more than is stated and tolerated.")
+    return not apart
 
 
 def _sources(names: list[str] | tuple[str, ...], node: str) -> tuple[Source, ...]:

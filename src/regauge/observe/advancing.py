@@ -40,7 +40,7 @@ def advance(history: History, moment: Moment, *, whole: bool = False) -> History
     failures, events = _failures(moment, history, first)
     return History(
         moment_s=moment.now_s,
-        charges=_charged(history, uses, moment.now_s),
+        charges=charged(history, uses, moment.now_s),
         uses=uses,
         allocation=timing.allocation,
         preparation=timing.preparation,
@@ -72,7 +72,8 @@ def uses_of(holdings: Iterable[Holding]) -> Mapping[UseKey, Use]:
     }
 
 
-def _charged(history: History, uses: Mapping[UseKey, Use], now_s: float) -> Mapping[Consumer, Charge]:
+def charged(history: History, uses: Mapping[UseKey, Use], now_s: float) -> Mapping[Consumer, Charge]:
+    """The charges of a history with what was used since its moment, if `uses` are those of now."""
     charges = {key: one for key, one in history.charges.items() if now_s - one.last_s <= FORGET_S}
     if history.moment_s is None:
         return charges | {use.consumer: Charge(0.0, 0.0, now_s) for use in uses.values()}
