@@ -28,7 +28,7 @@ from regauge.audit.contract_promises import ContractCheck, Kept, Promise, contra
 from regauge.audit.contract_text import blanks, write_contract
 from regauge.audit.findings import Evidence, Finding, Layer, Severity, Unknown, as_document, in_order, is_at_least
 from regauge.audit.generators import Generator, generator_of
-from regauge.audit.ground import AuditInput, Ground
+from regauge.audit.ground import AuditInput, Ground, House
 from regauge.audit.proofs import Answer, Proofs, read_proofs
 from regauge.audit.questions import Item, checklist
 from regauge.audit.registry import Profile, Rule, audit_rules, page_of
@@ -53,6 +53,7 @@ __all__ = [
     "Generator",
     "Ground",
     "HookUse",
+    "House",
     "Item",
     "Kept",
     "Layer",

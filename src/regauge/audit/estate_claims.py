@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from regauge.audit.estate_events import scheduling_events
 from regauge.audit.findings import Evidence
 from regauge.audit.ground import GRACE_S, Ground, Spot, at, seen, some
 from regauge.base import Where
@@ -34,6 +35,7 @@ def stuck(ground: Ground) -> Iterator[Spot]:
             evidence = (
                 seen(document, text),
                 *(_pod(ground, pod, "waits for it") for pod in waiting[:5]),
+                *scheduling_events(ground, waiting),
                 *(Evidence(Where(), note) for note in answer.notes[:3]),
             )
             what = f"{document.title} {answer.state}, {len(waiting)} pods wait: {text}"

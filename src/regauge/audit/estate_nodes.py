@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,15 @@ from regauge.model.manifest_yaml import read_yaml
 from regauge.model.node_files import HostFunction, NodeFiles
 
 _ALIGNING = ("restricted", "single-numa-node")
+_DEVICE_FILES = {
+    "nvidia": r"/dev/nvidia\d+",
+    "amdgpu": r"/dev/kfd|/dev/dri/renderD\d+",
+    "i915": r"/dev/dri/renderD\d+",
+    "xe": r"/dev/dri/renderD\d+",
+    "habanalabs": r"/dev/accel/accel\d+|/dev/hl\d+",
+    "vfio-pci": r"/dev/vfio/(?:\d+|devices)",
+}
+"""The files that kernel drivers make for their devices."""
 _ACCELERATORS = ("0x0302", "0x12")
 """PCI classes: 3D controllers and processing accelerators. Plain display controllers may be a server's own console."""
 
@@ -84,6 +94,21 @@ def not_discovered(ground: Ground) -> Iterator[Spot]:
         if bound and node in ground.node_names and node not in counted and not ground.drivers_on.get(node):
             what = f"node {node} has {len(bound)} accelerators with a kernel driver, and nobody advertises them"
             yield Spot(f"Node {node}", what, tuple(_function(node, one) for one in bound[:10]))
+
+
+def no_device_file(ground: Ground) -> Iterator[Spot]:
+    """DISCOVERY-NO-DEVICE-FILE: devices are advertised, and what a container would open is not in /dev."""
+    counted = {one.node for one in ground.inventory.counted if one.capacity}
+    for node, files in sorted(ground.given.nodes.items()):
+        if files.device_files is None or not (ground.drivers_on.get(node) or node in counted):
+            continue
+        for driver, pattern in _DEVICE_FILES.items():
+            bound = [one for one in _accelerators(files) if one.driver == driver]
+            elsewhere = (path for path, facts in files.paths.items() if facts is not None)  # a driver with a root of its own
+            if bound and not any(re.search(f"(?:{pattern})$", path) for path in (*files.device_files, *elsewhere)):
+                served = some(sorted(ground.drivers_on.get(node, ())) or ["a device plugin"])
+                what = f"{served} advertises devices of node {node}; {len(bound)} of driver {driver} have no file in /dev"
+                yield Spot(f"Node {node}", what, tuple(_function(node, one) for one in bound[:10]))
 
 
 def kubelet_config(files: NodeFiles) -> Mapping[str, Any]:

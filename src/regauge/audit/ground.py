@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
+from regauge.audit.cdi_node import CdiNode
 from regauge.audit.findings import Evidence, Severity
 from regauge.audit.selectors import Selected, select
 from regauge.base import InputError, Where
@@ -16,20 +17,24 @@ from regauge.inventory import Inventory, claim_names, newest_slices, take_invent
 from regauge.model import Document, Kind, NodeReport, Rules, Snapshot, View, document_view
 from regauge.model.core import Node, Pod
 from regauge.model.kinds import (
+    CORE_EVENT,
     DEVICE_CLASS,
     DEVICE_TAINT_RULE,
+    EVENT,
     NAMESPACE,
     NODE,
     POD,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
+    TEMPLATE_PATHS,
 )
 from regauge.model.node_files import NodeFiles
 from regauge.model.rbac import Rights
 from regauge.model.resource import (
     Device,
     DeviceClass,
+    DeviceRequestAllocationResult,
     DeviceTaintRule,
     ResourceClaim,
     ResourceClaimTemplate,
@@ -52,6 +57,19 @@ GRACE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
+class House:
+    """What the owner of a cluster wants of what serves devices, beyond what holds for everybody.
+
+    `registries`: where images may come from, as the beginning of their names; empty is anywhere. `host_paths`: what may be
+    mounted of the host beside what serving devices needs. `signatures`: whether an admission policy must verify images.
+    """
+
+    registries: tuple[str, ...] = ()
+    host_paths: tuple[str, ...] | None = None
+    signatures: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AuditInput:
     """What is audited. `rules`: of the version and gates it runs with; `to`: those it is to be upgraded to, if any.
 
@@ -66,6 +84,7 @@ class AuditInput:
     reports: tuple[NodeReport, ...] = ()
     server_version: str = ""
     to: Rules | None = None
+    house: House = House()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +111,13 @@ class Ground:
         self.snapshot, self.unreadable = readable(given.snapshot)
         self.rules = given.rules
         self.selected: dict[tuple[str, ...], Selected] = {}
+        self._cdi: dict[str, CdiNode] = {}
 
     def pairs(self, kind: Kind, type_: type[V]) -> Iterator[tuple[Document, V]]:
         """Documents of a kind with their views."""
         return zip(self.snapshot.documents(kind), self.snapshot.views(kind, type_), strict=True)
 
-    def has(self, kind: Kind) -> bool:
+    def has(self, kind: Kind | tuple[str, str]) -> bool:
         """Whether the input holds any object of the kind: where it does not, nothing is said about what is missing."""
         return bool(self.snapshot.documents(kind))
 
@@ -167,6 +187,25 @@ class Ground:
         }
 
     @cached_property
+    def nodes_of_devices(self) -> Mapping[tuple[str, str, str], str]:
+        """The node of each device of the newest generations; "" for one that several nodes reach."""
+        return {
+            (one.spec.driver, one.spec.pool.name, device.name): device.node_name or one.spec.node_name or ""
+            for one in self.newest
+            for device in one.spec.devices
+        }
+
+    @cached_property
+    def holders(self) -> Mapping[tuple[str, str, str], tuple[tuple[Document, DeviceRequestAllocationResult], ...]]:
+        """The claims that hold each device, with what was given. Claims that only look (admin access) hold nothing."""
+        found: dict[tuple[str, str, str], list[tuple[Document, DeviceRequestAllocationResult]]] = defaultdict(list)
+        for document, claim in self.claims:
+            for one in claim.status.allocation.devices.results if claim.status.allocation else ():
+                if not one.admin_access:
+                    found[one.driver, one.pool, one.device].append((document, one))
+        return {key: tuple(held) for key, held in found.items()}
+
+    @cached_property
     def drivers_on(self) -> Mapping[str, frozenset[str]]:
         """The drivers that publish devices for each node by its name."""
         found: dict[str, set[str]] = defaultdict(set)
@@ -200,6 +239,34 @@ class Ground:
             document.name: mapping(mapping(document.object.get("metadata")).get("labels"))
             for document in self.snapshot.documents(NAMESPACE)
         }
+
+    def cdi(self, node: str) -> CdiNode | None:
+        """The CDI of a node that was recorded."""
+        if node not in self._cdi and node in self.given.nodes:
+            self._cdi[node] = CdiNode(self.given.nodes[node])
+        return self._cdi.get(node)
+
+    @cached_property
+    def events(self) -> tuple[Document, ...]:
+        """Events of either API, once each."""
+        found = {
+            (one.namespace, one.name): one for kind in (EVENT, CORE_EVENT) for one in self.snapshot.documents(kind)
+        }
+        return tuple(found.values())
+
+    @cached_property
+    def workloads(self) -> tuple[tuple[Document, Mapping[str, Any]], ...]:
+        """Whatever describes pods and is owned by nothing, with the spec of its pods."""
+        found = []
+        for kind, path in TEMPLATE_PATHS.items():
+            for document in self.snapshot.documents(kind):
+                if items(mapping(document.object.get("metadata")).get("ownerReferences")):
+                    continue
+                value: Any = document.object
+                for name in path:
+                    value = mapping(value).get(name)
+                found.append((document, mapping(mapping(value).get("spec"))))
+        return tuple(found)
 
     def pod_document(self, pod: Pod) -> Document | None:
         return self._pod_documents.get((pod.metadata.namespace, pod.metadata.name))

@@ -17,6 +17,7 @@ from regauge.cdi.versions import VERSIONS
 
 CONTAINERD = "containerd"
 CRIO = "cri-o"
+VM_WORDS = frozenset({"kata", "vm", "firecracker", "hyperv"})
 DEFAULT_DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 CONTAINERD_FROM = (1, 7)
 CONTAINERD_ON_FROM = (2, 0)
@@ -43,11 +44,24 @@ _CONTAINERD_READS = (
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A way to run containers that a RuntimeClass may name. `binary` is the program, "" for the runtime's own choice."""
+    """A way to run containers that a RuntimeClass may name. `binary` is the program, "" for the runtime's own choice.
+
+    `type` is what starts it (`io.containerd.kata.v2`, "vm" in CRI-O), `host_devices` whether privileged containers get the
+    devices of the host.
+    """
 
     name: str
     binary: str
     file: str
+    type: str = ""
+    host_devices: bool = True
+
+    @property
+    def is_vm(self) -> bool:
+        """Whether pods of it run in virtual machines, which device nodes of the host do not reach."""
+        return any(
+            word in VM_WORDS for word in re.split(r"[^a-z]+", f"{self.type} {self.binary.rpartition('/')[2]}".lower())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +184,15 @@ def _with_section(settings: RuntimeSettings, path: str, section: dict[str, Any])
     handlers = dict(settings.handlers)
     for name, handler in _table(section, "containerd", "runtimes").items():
         binary = _table(handler if isinstance(handler, dict) else {}, "options").get("BinaryName", "")
-        handlers[name] = Handler(name, str(binary), path)
+        table = handler if isinstance(handler, dict) else {}
+        handlers[name] = Handler(name, str(binary), path, *_kind(table))
     return replace(settings, handlers=handlers)
+
+
+def _kind(handler: dict[str, Any]) -> tuple[str, bool]:
+    """What starts a handler, and whether privileged containers of it get the devices of the host."""
+    kind = handler.get("runtime_type")
+    return kind if isinstance(kind, str) else "", handler.get("privileged_without_host_devices") is not True
 
 
 def _containerd_default(
@@ -207,7 +228,8 @@ def _crio(
             directories, directories_from = _texts(section["cdi_spec_dirs"]), path
         for name, handler in _table(section, "runtimes").items():
             binary = handler.get("runtime_path", "") if isinstance(handler, dict) else ""
-            handlers[name] = Handler(name, str(binary), path)
+            table = handler if isinstance(handler, dict) else {}
+            handlers[name] = Handler(name, str(binary), path, *_kind(table))
     because = "CRI-O knows CDI from 1.23 on, and has no switch for it"
     return RuntimeSettings(
         CRIO, version, not too_old, because, too_old, directories, directories_from, "", "", handlers, faults

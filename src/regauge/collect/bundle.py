@@ -100,10 +100,13 @@ def _zipped(parts: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def read_bundle(path: str) -> Estate:
-    """The estate in a bundle. Raises `InputError` for what is none, is damaged, or is too large to be one."""
+def read_bundle(path: str, data: bytes | None = None) -> Estate:
+    """The estate in a bundle: in the file at `path`, or in `data` under that name.
+
+    Raises `InputError` for what is none, is damaged, or is too large to be one.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(path if data is None else io.BytesIO(data)) as archive:
             infos = _checked(archive, path)
             manifest = _manifest(archive, infos, path)
             documents = [item for info in infos for item in _objects(archive, info, path)]

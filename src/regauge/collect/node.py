@@ -48,7 +48,20 @@ _PCI_DIRECTORY = "/sys/bus/pci/devices"
 _PCI_FILES = ("vendor", "device", "class", "numa_node")
 _DEVICE_CLASSES = ("0x02", "0x03", "0x12")
 """PCI base classes: network controllers, display controllers, processing accelerators."""
+_BRIDGE = "0x06"
 FUNCTIONS_LIMIT = 8192
+UNIT_LIMIT_BYTES = 1 << 20
+_UNIT_DIRECTORIES = ("/usr/lib/systemd/system", "/lib/systemd/system", "/run/systemd/system", "/etc/systemd/system")
+_WRITES_SPECS = re.compile(r"(?:nvidia-)?cdi[-_](?:refresh|generat)|\bcdi\s+generate|regauge driver", re.I)
+_DEVICE_FILES = (
+    ("/dev", "nvidia*"),
+    ("/dev", "kfd"),
+    ("/dev", "hl*"),
+    ("/dev/dri", "*"),
+    ("/dev/accel", "*"),
+    ("/dev/vfio", "*"),
+)
+_VM_VERSIONS = {"kata": "/opt/kata/VERSION"}
 _DRIVER_MODULES = ("nvidia", "amdgpu", "habanalabs")
 
 
@@ -77,7 +90,11 @@ class _Reader:
         specs = tuple(self.directory(path) for path in directories or configured_directories(configs))
         others = tuple(self.others(configs, specs))
         edits = list(edits_in(one.data for found in (*specs, *others) for one in found.files if one.data is not None))
-        paths = self.paths([path for one in edits for path in host_paths(one)], [found.path for found in specs])
+        units = tuple(self.units())
+        named = [path for one in edits for path in host_paths(one)] + [
+            path for one in units for path in started_by(one)
+        ]
+        paths = self.paths(named, [found.path for found in specs])
         checkpoints = tuple(self.checkpoints())
         return NodeFiles(
             source=place,
@@ -94,6 +111,9 @@ class _Reader:
             kubelet=tuple(self.kubelet()),
             boot_id=self.tree.text("/proc/sys/kernel/random/boot_id").strip(),
             functions=tuple(self.functions()),
+            units=units,
+            vm_runtimes=self.vm_runtimes(),
+            device_files=self.device_files(),
         )
 
     def directory(self, path: str) -> NodeDirectory:
@@ -226,19 +246,56 @@ class _Reader:
                 yield found
 
     def functions(self) -> Iterator[HostFunction]:
-        """Accelerators, display and network controllers that the kernel found, whatever drives them."""
-        for directory in self.inside(_PCI_DIRECTORY, "*")[:FUNCTIONS_LIMIT]:
-            values = {name: self.tree.text(f"{directory}/{name}").strip() for name in _PCI_FILES}
-            if values["class"].startswith(_DEVICE_CLASSES):
-                driver = self.tree.real(f"{directory}/driver") if self.tree.is_link(f"{directory}/driver") else ""
-                yield HostFunction(
-                    address=directory.rpartition("/")[2],
-                    vendor=values["vendor"],
-                    device=values["device"],
-                    class_code=values["class"],
-                    numa=values["numa_node"],
-                    driver=driver.rpartition("/")[2],
-                )
+        """Accelerators, display and network controllers that the kernel found, and what shares an IOMMU group with one."""
+        every = [self.function(directory) for directory in self.inside(_PCI_DIRECTORY, "*")[:FUNCTIONS_LIMIT]]
+        kept = [one.class_code.startswith(_DEVICE_CLASSES) for one in every]
+        groups = {one.iommu_group for one, is_kept in zip(every, kept, strict=True) if is_kept and one.iommu_group}
+        for one, is_kept in zip(every, kept, strict=True):
+            if is_kept or (one.iommu_group in groups and not one.class_code.startswith(_BRIDGE)):
+                yield one
+
+    def function(self, directory: str) -> HostFunction:
+        values = {name: self.tree.text(f"{directory}/{name}").strip() for name in _PCI_FILES}
+        driver = self.tree.real(f"{directory}/driver") if self.tree.is_link(f"{directory}/driver") else ""
+        return HostFunction(
+            address=directory.rpartition("/")[2],
+            vendor=values["vendor"],
+            device=values["device"],
+            class_code=values["class"],
+            numa=values["numa_node"],
+            driver=driver.rpartition("/")[2],
+            iommu_group=self.group(f"{directory}/iommu_group"),
+        )
+
+    def group(self, link: str) -> str:
+        return self.tree.real(link).rpartition("/")[2] if self.tree.is_link(link) else ""
+
+    def units(self) -> Iterator[NodeFile]:
+        """Units that write CDI specs: by their name, or by what they run. A later directory's unit of a name counts."""
+        found: dict[str, NodeFile] = {}
+        for directory in _UNIT_DIRECTORIES:
+            for path in self.inside(directory, "*.service")[:FILES_LIMIT]:
+                one = self.tree.file(path, UNIT_LIMIT_BYTES)
+                if one is not None and (
+                    _WRITES_SPECS.search(path) or _WRITES_SPECS.search((one.data or b"").decode("latin-1"))
+                ):
+                    found[path.rpartition("/")[2]] = one
+        yield from found.values()
+
+    def device_files(self) -> tuple[str, ...] | None:
+        """Device files of accelerators. None where /dev is none: an archive of a node's files has no device nodes."""
+        try:
+            null = self.tree.facts("/dev/null")
+        except OSError:
+            null = None
+        if null is None or not null.is_device:
+            return None
+        found = [path for directory, pattern in _DEVICE_FILES for path in self.inside(directory, pattern)]
+        return tuple(found[:NEIGHBOURS_LIMIT])
+
+    def vm_runtimes(self) -> Mapping[str, str]:
+        found = {name: self.tree.text(path).strip() for name, path in _VM_VERSIONS.items()}
+        return {name: version for name, version in found.items() if version}
 
     def mounts(self) -> dict[str, str]:
         text = self.tree.text("/proc/1/mounts") or self.tree.text("/proc/self/mounts")
@@ -276,6 +333,15 @@ def host_paths(edits: ContainerEdits) -> Iterator[str]:
     yield from (node.host_path or node.path for node in edits.device_nodes)
     yield from (mount.host_path for mount in edits.mounts)
     yield from (hook.path for hook in edits.hooks)
+
+
+def started_by(unit: NodeFile) -> Iterator[str]:
+    """The programs that a unit of systemd starts."""
+    for line in (unit.data or b"").decode("latin-1").splitlines():
+        key, _, command = line.partition("=")
+        program = command.strip().lstrip("-@:+!").split(" ")[0]
+        if key.strip().startswith("Exec") and program.startswith("/"):
+            yield program
 
 
 def parents(path: str) -> Iterator[str]:

@@ -63,7 +63,10 @@ class RuntimeProgram:
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
-    """A PCI function that the kernel of the node found: numbers as sysfs has them, `driver` "" where none is bound."""
+    """A PCI function that the kernel of the node found: numbers as sysfs has them, `driver` "" where none is bound.
+
+    `iommu_group` is its number, "" where the kernel put it into none (no IOMMU, or it is off) or where it was not recorded.
+    """
 
     address: str
     vendor: str
@@ -71,6 +74,7 @@ class HostFunction:
     class_code: str
     numa: str = ""
     driver: str = ""
+    iommu_group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,9 @@ class NodeFiles:
 
     `spec_directories` are the CDI directories, lowest priority first; `other_directories` hold specs, too, but are not
     among these. `mounts` are types of file systems by mount point. `kubelet` is its configuration and what its managers keep;
-    `functions` are accelerators and network controllers on the PCI bus. Times in seconds since 1970.
+    `functions` are accelerators and network controllers on the PCI bus. `units` are systemd's units that write CDI specs,
+    `vm_runtimes` versions of runtimes that put pods into virtual machines, by name. `device_files` are accelerators in
+    /dev, None where it was not looked at. Times in seconds since 1970.
     """
 
     source: str
@@ -110,6 +116,9 @@ class NodeFiles:
     kubelet: tuple[NodeFile, ...] = ()
     boot_id: str = ""
     functions: tuple[HostFunction, ...] = ()
+    units: tuple[NodeFile, ...] = ()
+    vm_runtimes: Mapping[str, str] = field(default_factory=dict)
+    device_files: tuple[str, ...] | None = None
 
     def has(self, path: str) -> bool | None:
         """Whether there is something at `path`; None when that is not known."""

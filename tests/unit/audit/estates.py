@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from regauge.audit import AuditInput
+from regauge.audit import AuditInput, House
 from regauge.base import Where
 from regauge.collect import Estate, reports_of
 from regauge.features import rules
 from regauge.model import Document, Snapshot
 from regauge.model.manifest_yaml import read_yaml
-from regauge.model.node_files import HostFunction, NodeEvent, NodeFile, NodeFiles
+from regauge.model.node_files import HostFunction, NodeDirectory, NodeEvent, NodeFile, NodeFiles, PathFacts
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "audit"
 NOW_S = datetime(2026, 11, 29, 12, tzinfo=UTC).timestamp()
@@ -44,6 +45,9 @@ def estate_of(documents: list[Document], given: Mapping[str, Any]) -> AuditInput
         reports_of(Estate(snapshot, "fixture", nodes=nodes)),
         given.get("serverVersion", "v1.36.3"),
         rules(given["to"]) if "to" in given else None,
+        House(
+            **{key: tuple(value) if isinstance(value, list) else value for key, value in given.get("house", {}).items()}
+        ),
     )
 
 
@@ -59,9 +63,48 @@ def node_files(name: str, facts: Mapping[str, Any]) -> NodeFiles:
     checkpoints = tuple(
         NodeFile(path, json.dumps(content).encode()) for path, content in facts.get("checkpoints", {}).items()
     )
-    events = tuple(NodeEvent(**one) for one in facts.get("events", []))
-    functions = tuple(HostFunction(**one) for one in facts.get("functions", []))
+    if "kubeletClaims" in facts:
+        checkpoints += (kubelet_claims(facts["kubeletClaims"]),)
+    specs = tuple(
+        NodeFile(f"/var/run/cdi/{name}", json.dumps(one).encode()) for name, one in facts.get("specs", {}).items()
+    )
+    units = tuple(
+        NodeFile(path, one["text"].encode(), PathFacts("file", one.get("mode", 0o644), one.get("uid", 0), 0))
+        for path, one in facts.get("units", {}).items()
+    )
+    paths = {path: PathFacts("char", 0o666, 0, 0) for path in facts.get("paths", [])}
     return NodeFiles(
-        name, boot_time_s=1.0, all_paths=True, kubelet=tuple(kubelet), checkpoints=checkpoints, events=events,
-        functions=functions,
-    )  # fmt: skip
+        name,
+        spec_directories=(NodeDirectory("/var/run/cdi", "/run/cdi", True, specs),) if specs else (),
+        boot_time_s=1.0,
+        all_paths=True,
+        paths=paths,
+        kubelet=tuple(kubelet),
+        checkpoints=checkpoints,
+        events=tuple(NodeEvent(**one) for one in facts.get("events", [])),
+        functions=tuple(HostFunction(**one) for one in facts.get("functions", [])),
+        configs=tuple(NodeFile(path, text.encode()) for path, text in facts.get("configs", {}).items()),
+        units=units,
+        device_files=tuple(facts["deviceFiles"]) if "deviceFiles" in facts else None,
+        vm_runtimes=facts.get("vmRuntimes", {}),
+    )
+
+
+def kubelet_claims(claims: list[dict[str, Any]]) -> NodeFile:
+    """The kubelet's state of claims: uid, namespace, name, driver and CDI devices of each."""
+    listed = [
+        {
+            "ClaimUID": one["uid"],
+            "ClaimName": one["name"],
+            "Namespace": one["namespace"],
+            "PodUIDs": {},
+            "DriverState": {
+                one["driver"]: {"Devices": [{"PoolName": "p", "DeviceName": "d", "CDIDeviceIDs": one["cdi"]}]}
+            },
+        }
+        for one in claims
+    ]
+    text = json.dumps({"kind": "DRACheckpointData", "ClaimInfoStateList": listed})
+    return NodeFile(
+        f"{KUBELET}/dra_manager_state", json.dumps({"Data": text, "Checksum": zlib.crc32(text.encode())}).encode()
+    )

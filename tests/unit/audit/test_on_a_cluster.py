@@ -106,7 +106,11 @@ FAULTS: tuple[tuple[list[dict[str, object]], dict[str, list[str]]], ...] = (
     ),
     (
         [ROLE, BINDING],
-        {"ACCESS-CLASSES": ["ClusterRoleBinding tenant"], "ACCESS-SLICES": ["ClusterRoleBinding tenant"]},
+        {
+            "ACCESS-CLAIM-STATUS": ["ClusterRoleBinding tenant"],
+            "ACCESS-CLASSES": ["ClusterRoleBinding tenant"],
+            "ACCESS-SLICES": ["ClusterRoleBinding tenant"],
+        },
     ),
     ([NAMESPACE], {"ACCESS-ADMIN-NAMESPACE": ["Namespace watchers"]}),
     ([WIDE], {"CLAIM-TOO-WIDE": ["StatefulSet default/wide"]}),
@@ -135,7 +139,8 @@ def test_each_fault_is_found_where_it_was_put(tmp_path: Path) -> None:
             expected |= {code: places for code, places in codes.items() if places}
             assert audited(program) == expected
         assert set(audited(program, "--profile", "security")) == {
-            "ACCESS-ADMIN-NAMESPACE", "ACCESS-CLASSES", "ACCESS-SLICES", "CLASS-FAILS", "CLASS-OVER-BROAD",
+            "ACCESS-ADMIN-NAMESPACE", "ACCESS-CLAIM-STATUS", "ACCESS-CLASSES", "ACCESS-SLICES",
+            "CLASS-FAILS", "CLASS-OVER-BROAD",
         }  # fmt: skip
 
 
