@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from regauge.audit import Layer
 from regauge.model.core import Pod
-from regauge.model.kinds import POD
 from regauge.model.resource import ResourceClaim
 from regauge.observe.correlation import seconds
 from regauge.observe.families import Family, Scope, Series, Type
@@ -43,14 +42,13 @@ def age(moment: Moment) -> Iterator[Series]:
 
 def _leaks(moment: Moment) -> Iterator[tuple[ResourceClaim, str, float | None]]:
     """Allocated claims that should not be, with the cause and since when, as far as it is known."""
-    pods_known = moment.ground.has(POD)
     for _, claim in moment.ground.claims:
         allocation = claim.status.allocation
         if allocation is None:
             continue
         pods, others = _users(moment, claim)
         alive = [pod for pod in pods if pod is not None and not is_terminal(pod)]
-        if alive or others or (claim.status.reserved_for and not pods_known):
+        if alive or others or (claim.status.reserved_for and not moment.knows_pods):
             continue
         deleted_s = seconds(claim.metadata.deletion_timestamp)
         if deleted_s is not None:

@@ -10,6 +10,7 @@ from functools import cached_property
 from regauge.audit import AuditInput, Ground
 from regauge.inventory import EstateDevice
 from regauge.model import NodeReport
+from regauge.model.kinds import POD
 from regauge.observe.correlation import Correlation, Holding, correlate
 from regauge.observe.history import History
 from regauge.observe.node_reports import combined
@@ -59,6 +60,12 @@ class Moment:
     @property
     def now_s(self) -> float:
         return self.given.now_s
+
+    @property
+    def knows_pods(self) -> bool:
+        """Whether a pod that is not there is gone: in a dump without pods nobody knows."""
+        read = POD.resource in self.upkeep.read and POD.resource not in self.upkeep.unread
+        return read or self.ground.has(POD)
 
     @cached_property
     def pending(self) -> Mapping[tuple[str, str], Reason]:

@@ -11,7 +11,7 @@ from regauge.allocator import Explanation, SlotNote
 from regauge.audit import Ground
 from regauge.base import InputError
 from regauge.model.core import Pod
-from regauge.model.resource import ResourceClaim
+from regauge.model.resource import DeviceClass, DeviceClassSpec, ResourceClaim
 from regauge.scheduler import ClaimAnswer, explain_claim, is_terminal
 
 MOST_DEVICES_EXPLAINED = 200_000
@@ -58,6 +58,7 @@ OF_DEVICES: Mapping[str, Reason] = {
 }
 """What the allocator says of one device, in the words of this table."""
 _THERE = ("free", "chosen")
+_IN_USE = "in use"
 _HIDING = ("incomplete", "invalid", "stale")
 
 
@@ -143,7 +144,7 @@ def explained(ground: Ground, claim: ResourceClaim) -> Reason:
         answer = explain_claim(ground.state, claim)
     except InputError:
         return Reason.ERROR
-    return _of_answer(answer)
+    return _of_answer(answer, ground, claim)
 
 
 def _class_names(claim: ResourceClaim) -> Iterable[str]:
@@ -154,15 +155,15 @@ def _class_names(claim: ResourceClaim) -> Iterable[str]:
             yield part.device_class_name
 
 
-def _of_answer(answer: ClaimAnswer) -> Reason:
+def _of_answer(answer: ClaimAnswer, ground: Ground, claim: ResourceClaim) -> Reason:
     if answer.good:
         return Reason.SCHEDULER
     if answer.cluster is None:
         return Reason.REFUSED
-    return _of_node(answer.cluster.nodes[answer.order[0]])
+    return _of_node(answer.cluster.nodes[answer.order[0]], ground, claim)
 
 
-def _of_node(nearest: Explanation) -> Reason:
+def _of_node(nearest: Explanation, ground: Ground, claim: ResourceClaim) -> Reason:
     """The reason on the node that comes nearest to fitting."""
     match nearest.outcome:
         case "error" | "error on this node":
@@ -177,9 +178,34 @@ def _of_node(nearest: Explanation) -> Reason:
     served = {_request(note) for note in notes if _enough(note)}
     for note in notes:
         if _request(note) not in served:
-            misses = [one for one in note.devices if one.kind not in _THERE]
-            return OF_DEVICES[misses[0].kind] if misses else Reason.NO_DEVICES
+            return _of_request(note, ground, claim)
     return Reason.TOGETHER
+
+
+def _of_request(note: SlotNote, ground: Ground, claim: ResourceClaim) -> Reason:
+    """The nearest miss. A device that is in use is one only if the request selects it, which the allocator does not ask."""
+    used = any(one.kind == _IN_USE for one in note.devices)
+    wanted = _wanted(note.request, ground, claim) if used else frozenset()
+    for one in note.devices:
+        if one.kind in _THERE or (one.kind == _IN_USE and str(one.device) not in wanted):
+            continue
+        return OF_DEVICES[one.kind]
+    return Reason.NOT_SELECTED if note.devices else Reason.NO_DEVICES
+
+
+def _wanted(name: str, ground: Ground, claim: ResourceClaim) -> frozenset[str]:
+    """The devices that the selectors of a request and of its class select, by driver/pool/device."""
+    head, _, tail = name.partition("/")
+    for request in claim.spec.devices.requests:
+        if request.name != head:
+            continue
+        part = request.exactly or next((one for one in request.first_available if one.name == tail), None)
+        found = next((one for _, one in ground.classes if part and one.metadata.name == part.device_class_name), None)
+        if part is not None and found is not None:
+            selectors = (*found.spec.selectors, *part.selectors)
+            matched = ground.matched(DeviceClass(spec=DeviceClassSpec(selectors=selectors)))
+            return frozenset(device for device, _ in matched.devices)
+    return frozenset()
 
 
 def _request(note: SlotNote) -> str:
