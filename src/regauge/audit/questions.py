@@ -219,7 +219,11 @@ def _versions(told: _Told) -> Verdict:
 
 def _health(told: _Told) -> Verdict:
     return told.proofs.verified(
-        (("taints keep new allocations away", ("236",)), ("a device fails while held", ("F-19",)))
+        (
+            ("taints keep new allocations away", ("236",)),
+            ("a device fails while held", ("F-19",)),
+            ("an ill device starts a diagnosis", ("165",)),
+        )
     )
 
 

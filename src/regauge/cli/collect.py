@@ -1,4 +1,4 @@
-"""`regauge collect` and `regauge collect node`."""
+"""`regauge collect`, `regauge collect node` and `regauge collect watch`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import typer
 from regauge.cli.ending import in_words
 from regauge.cli.options import Context, Kubeconfig
 from regauge.cli.output import print_table, say, tell
-from regauge.cli.reading import From, read_estate
+from regauge.cli.reading import From, read_estate, with_gates
 
 if TYPE_CHECKING:
-    from regauge.collect import Estate
+    from regauge.collect import Diagnosed, Estate
     from regauge.model.node_files import NodeFiles
+
+DIAGNOSES = "diagnosis-"
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -89,6 +91,67 @@ def _collect(
     tell(f"Next: regauge assess {out}, regauge plan {out}")
 
 
+def watch_command(
+    into: Annotated[str, typer.Argument(metavar="DIR", help="Where the bundles go, mode 0600 each.")],
+    every: Annotated[float, typer.Option("--every", min=1.0, metavar="SECONDS", help="Time between two looks.")] = 10.0,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="How many bundles stay; the oldest go.")] = 20,
+    once: Annotated[bool, typer.Option("--once", help="One look: what is ill now, if anything.")] = False,
+    nodes: Nodes = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Write a bundle whenever a device falls ill, until it is stopped: the diagnosis starts with what was so at that moment.
+
+    Each look lists nodes and slices; the cluster is collected when a driver tells of a device that was well before.
+
+    \b
+    regauge collect watch /var/lib/regauge/diagnoses
+    regauge collect watch diagnoses --once
+    """
+    import asyncio
+    import os
+
+    from regauge.collect import AUDIT_KINDS, Diagnosis, collect_live
+    from regauge.host import RealClock
+    from regauge.kube.config import load_connection
+    from regauge.kube.http import HttpClient
+
+    async def watch() -> None:
+        client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
+
+        async def collect() -> Estate:
+            estate = await with_gates(client, await collect_live(client, more=AUDIT_KINDS))
+            return with_records(estate, nodes)
+
+        def kept(found: Diagnosed) -> None:
+            _keep(into, found, keep)
+
+        diagnosis = Diagnosis(client, RealClock(), collect, kept, say)
+        try:
+            if not once:
+                await diagnosis.run(every)
+            elif await diagnosis.look() is None:
+                tell("Every device is well.")
+        finally:
+            await client.close()
+
+    asyncio.run(watch())
+
+
+def _keep(directory: str, found: Diagnosed, most: int) -> None:
+    """Write a bundle, tell of it, and let the oldest go."""
+    from pathlib import Path
+
+    place = Path(directory)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _write(str(place / found.name), found.data)
+    for ailment in found.because:
+        tell(f"{ailment}")
+    tell(f"{place / found.name}: {len(found.data) >> 10} KiB. Next: regauge audit {place / found.name}")
+    for old in sorted(place.glob(f"{DIAGNOSES}*.zip"))[:-most]:
+        old.unlink()
+
+
 def node_command(out: Out = "-", root: Root = "/", node: Node = "") -> None:
     """Record this node: CDI, the kubelet's and drivers' checkpoints, the runtime's configuration, the devices on its bus.
 
@@ -154,3 +217,4 @@ def _write(out: str, data: bytes) -> None:
 
 app.callback()(command)
 app.command("node")(in_words(node_command))
+app.command("watch")(in_words(watch_command))

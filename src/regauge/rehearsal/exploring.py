@@ -269,7 +269,7 @@ async def _explore(scenario: Scenario, seed: int, clock: Clock, branch: Branch) 
         await branch(stage)
         return await course
     finally:
-        stage.actor.stop()
+        await stage.stop()
         await world.stop()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from regauge.base import InputError
 from regauge.cluster.story import Write
+from regauge.collect import ailments, read_bundle
 from regauge.model import Kind, Object, view
 from regauge.model.core import Pod
 from regauge.model.kinds import CORE_EVENT, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
@@ -223,6 +224,20 @@ def _findings(world: NodeWorld, look: Look, _since: int) -> Seen:
     return _all(look, [(True, str(one)) for one in found], look.finding)
 
 
+def _bundles(world: NodeWorld, look: Look, _since: int) -> Seen:
+    """The bundle is read again: what it tells of devices that are ill, and of pods that hold some."""
+    found = []
+    for name, data in world.bundles.items():
+        if not fnmatchcase(name, look.bundle):
+            continue
+        snapshot = read_bundle(name, data).snapshot
+        told = "; ".join(map(str, ailments(snapshot)))
+        pods = ", ".join(sorted(pod.metadata.name for pod in snapshot.pods))
+        if look.about in told and look.message in told:
+            found.append((True, f"{name}: {told}; pods {pods or 'none'}"))
+    return _all(look, found, f"bundle {look.bundle} about {look.about or 'anything'}")
+
+
 def writes_since(world: NodeWorld, since: int) -> list[Write]:
     """The writes of the story after the first `since`."""
     return list(world.control.api.state.story)[since:]
@@ -244,5 +259,6 @@ _LOOKS: dict[str, Callable[[NodeWorld, Look, int], Seen]] = {
     "device": _device,
     "event": _events,
     "finding": _findings,
+    "bundle": _bundles,
     "writes": _writes,
 }

@@ -384,6 +384,7 @@ class NodeWorld:
         )
         self.kube: KubeClient = MemoryClient(self.control.api.as_actor("user"))
         self.notices: list[tuple[float, str, Notice]] = []
+        self.bundles: dict[str, bytes] = {}
         self._registrations = Registrations()
         self.nodes: dict[str, RehearsedNode] = {}
         self._machine = machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 from regauge.base import Clock, InputError, RegaugeError, canonical_json
 from regauge.cluster import run_virtual
 from regauge.cluster.kubelet import KubeletOptions
+from regauge.collect import Diagnosed, Diagnosis, collect_live
 from regauge.driver import Description, read_description
 from regauge.features import DEFAULT_MINOR, minor_of, parse_feature_gates, rules
 from regauge.host import RealClock
@@ -36,6 +38,7 @@ EPOCH_S = 1_800_000_000.0
 LIMIT_S = 30 * 86_400.0
 START_WITHIN_S = 60.0
 POLL_S = 0.5
+DIAGNOSIS_EVERY_S = 5.0
 SETTLED = "everything has settled: API, checkpoints and containers tell the same"
 
 
@@ -134,7 +137,7 @@ async def _play(
             await stage.take(step)
         await stage.close()
     finally:
-        stage.actor.stop()
+        await stage.stop()
         await world.stop()
     story = stage.story()
     return Played(
@@ -163,6 +166,7 @@ class Stage:
         self.done: list[Done] = []
         self.tables: list[Table] = []
         self.found: list[str] = []
+        self._diagnosis: asyncio.Task[None] | None = None
         self.began_s = world.clock.monotonic_s()
         self._epoch_s = world.clock.now_s()
         self._listen = listen
@@ -185,8 +189,26 @@ class Stage:
         for told in scenario.setup:
             await self._create(scenario.object(told))
         await self._published()
+        if scenario.diagnosis:
+            self._diagnosis = asyncio.create_task(self._diagnose(), name="diagnosis")
         self.began_s, self._epoch_s = world.clock.monotonic_s(), world.clock.now_s()
         self._since = len(world.control.api.state.story)
+
+    async def _diagnose(self) -> None:
+        """What `regauge collect watch` does; bundles stay in the world's memory."""
+        world = self.world
+
+        def keep(found: Diagnosed) -> None:
+            world.bundles[found.name] = found.data
+
+        await Diagnosis(world.kube, world.clock, lambda: collect_live(world.kube), keep).run(DIAGNOSIS_EVERY_S)
+
+    async def stop(self) -> None:
+        """Nothing goes wrong any more, and nobody looks."""
+        self.actor.stop()
+        if self._diagnosis is not None:
+            self._diagnosis.cancel()
+            await asyncio.gather(self._diagnosis, return_exceptions=True)
 
     async def _published(self) -> None:
         """Wait until every node is ready and every driver has been registered."""

@@ -55,7 +55,7 @@ class FaultStep(_Strict, frozen=True):
 
 
 class Look(_Strict, frozen=True):
-    """One thing to be seen: exactly one of the first six fields says of what, the others say what of it."""
+    """One thing to be seen: exactly one of the first fields says of what, those from `namespace` on what of it."""
 
     pod: str = ""
     claim: str = ""
@@ -63,6 +63,7 @@ class Look(_Strict, frozen=True):
     device: str = ""
     event: str = ""
     finding: str = ""
+    bundle: str = ""
     writes: tuple[str, ...] = ()
     namespace: str = "default"
     is_: str = msgspec.field(default="", name="is")
@@ -77,7 +78,7 @@ class Look(_Strict, frozen=True):
 
     @property
     def subject(self) -> str:
-        names = ("pod", "claim", "node", "device", "event", "finding", "writes")
+        names = ("pod", "claim", "node", "device", "event", "finding", "bundle", "writes")
         return next((name for name in names if getattr(self, name)), "")
 
 
@@ -139,7 +140,10 @@ class NodeStep(_Strict, frozen=True):
 
 
 class Scenario(_Strict, frozen=True):
-    """One scenario. `rows` are the statements it answers for, by number or name; `settle` is how long the end may take."""
+    """One scenario. `rows` are the statements it answers for, by number or name; `settle` is how long the end may take.
+
+    With `diagnosis` bundles are collected when devices fall ill, as `regauge collect watch` does.
+    """
 
     api_version: str
     kind: str
@@ -156,6 +160,7 @@ class Scenario(_Strict, frozen=True):
     setup: tuple[str | Object, ...] = ()
     settle: float = 0.0
     checked: bool = True
+    diagnosis: bool = False
 
     @property
     def name(self) -> str:
@@ -234,7 +239,7 @@ def _check(scenario: Scenario, where: Where) -> None:
         for look in step.looks:
             if not look.subject:
                 raise wrong(
-                    "it does not say what to look at: pod, claim, node, device, event, finding or writes", place
+                    "it does not say what to look at: pod, claim, node, device, event, finding, bundle or writes", place
                 )
         if step.refused and step.verb not in ("apply", "delete", "patch"):
             raise wrong("`refused` belongs to apply, delete or patch", place)

@@ -62,7 +62,7 @@ def test_a_healthy_estate_without_reports() -> None:
 @pytest.mark.row(160, how="unit")
 @pytest.mark.row(165, how="unit")
 def test_reports_answer_what_a_cluster_cannot() -> None:
-    reports = (verified(*LIFE), verified(scenario(236), scenario("F-19")), MOVED, ASSESSED)
+    reports = (verified(*LIFE), verified(scenario(236), scenario("F-19"), scenario(165)), MOVED, ASSESSED)
     assert answers(asked(fixture("healthy", "good"), *reports)) == WITH
 
 
