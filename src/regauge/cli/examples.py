@@ -31,6 +31,7 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ),
     ("regauge queue check", "what Kueue charges beside what its pods hold, and why the two differ"),
     ("regauge gang check", "gangs that can be placed as a whole, and those that hold devices and cannot run"),
+    ("regauge gang whatif --first team/train", "who gets what if this gang goes first; who takes what others need"),
     ("regauge plan DIR --write plan.yaml", "the move of whole node pools: steps, gates, rollback; reads only"),
     ("regauge rehearse sample --plan auto", "the plan of the sample estate carried out with faults, and rolled back"),
     ("regauge rollout run plan.yaml", "a plan on a cluster, as far as nobody has to be asked"),

@@ -57,14 +57,14 @@ def read_estate(
     async def collect() -> Estate:
         client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
         try:
-            return await _with_gates(client, await collect_live(client, namespace, progress, more))
+            return await with_gates(client, await collect_live(client, namespace, progress, more))
         finally:
             await client.close()
 
     return asyncio.run(collect())
 
 
-async def _with_gates(client: HttpClient, estate: Estate) -> Estate:
+async def with_gates(client: HttpClient, estate: Estate) -> Estate:
     """The estate with the feature gates that the API server says it has; its scheduler is taken to have the same."""
     from dataclasses import replace
 
@@ -97,13 +97,18 @@ def unread(estate: Estate) -> tuple[str, ...]:
     return tuple(item.what for item in estate.skipped if item.what in deciding)
 
 
-def read_whole(place: str | None, kubeconfig: str | None, context: str | None, namespace: str) -> tuple[Estate, str]:
-    """The estate of all namespaces, or of `namespace` alone where no more may be read; and what that means, if anything."""
-    estate = read_estate(place, kubeconfig, context)
+def read_whole(
+    place: str | None, kubeconfig: str | None, context: str | None, namespace: str, more: tuple[Kind, ...] = ()
+) -> tuple[Estate, str]:
+    """The estate of all namespaces, or of `namespace` alone where no more may be read; and what that means, if anything.
+
+    Kinds in `more` are read besides.
+    """
+    estate = read_estate(place, kubeconfig, context, more=more)
     gaps = unread(estate)
     only = ""
     if place is None and namespace and gaps:
-        estate = read_estate(place, kubeconfig, context, namespace)
+        estate = read_estate(place, kubeconfig, context, namespace, more=more)
         gaps = unread(estate)
         only = f"only namespace {namespace} could be read: what pods and claims of others hold is not known"
     missing = f"{', '.join(gaps)} could not be read" if gaps else ""
@@ -111,11 +116,13 @@ def read_whole(place: str | None, kubeconfig: str | None, context: str | None, n
     return estate, f"{told}: in the cluster the answer may be another" if told else ""
 
 
-def read_input(source: str | None, from_: str | None, kubeconfig: str | None, context: str | None) -> Estate:
-    """The whole estate of a verb that takes INPUT or --from; what could not be read of it is told on stderr."""
+def read_input(
+    source: str | None, from_: str | None, kubeconfig: str | None, context: str | None, more: tuple[Kind, ...] = ()
+) -> Estate:
+    """The whole estate of a verb that takes INPUT or --from, with kinds in `more`; what could not be read is told."""
     if source is not None and from_ is not None:
         raise typer.BadParameter("give either INPUT or --from, not both")
-    estate, gap = read_whole(source if source is not None else from_, kubeconfig, context, "")
+    estate, gap = read_whole(source if source is not None else from_, kubeconfig, context, "", more)
     if gap:
         say(f"warning: {gap}")
     return estate

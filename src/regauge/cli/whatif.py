@@ -81,7 +81,7 @@ def command(
     """
     if plot and not plot.endswith(".svg"):
         raise typer.BadParameter(f"--plot {plot}: only .svg files are written")
-    changes = _changes(add_node_like, drain, taint_device, apply, delete, replicas)
+    changes = changes_of(add_node_like, drain, taint_device, apply, delete, replicas)
     estate, gap = read_whole(from_, kubeconfig, context, "")
     if gap:
         say(f"warning: {gap}")
@@ -106,7 +106,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _changes(
+def changes_of(
     likes: list[str] | None,
     drains: list[str] | None,
     taints: list[str] | None,
@@ -114,6 +114,7 @@ def _changes(
     deletes: list[str] | None,
     scales: list[str] | None,
 ) -> list[Change]:
+    """The changes that these options mean, in their order. Raises for what is malformed."""
     from regauge.collect import load_estate
     from regauge.scheduler import AddNodes, Apply, Delete, Drain, Replicas, TaintDevice, object_name
 

@@ -30,7 +30,13 @@ from regauge.scheduler.explaining_pods import NodeVerdict, PodAnswer, example_no
 from regauge.scheduler.extended import ClassResolver, extended_claim
 from regauge.scheduler.filters import matches_required_affinity, tolerates, untolerated
 from regauge.scheduler.finding import claim_named, find_named, near
-from regauge.scheduler.gang_checking import GangAnswer, GangHolder, check_gangs
+from regauge.scheduler.gang_checking import GangAnswer, GangCheck, check_gangs
+from regauge.scheduler.gang_contest import Contention, Contest, Turn
+from regauge.scheduler.gang_kinds import GangKind, gang_kinds
+from regauge.scheduler.gang_topology import GangDomain
+from regauge.scheduler.gang_waiting import Deadlock
+from regauge.scheduler.gang_whatif import GangChange, GangWhatIf, gang_what_if
+from regauge.scheduler.gang_world import GangHolder
 from regauge.scheduler.gangs import WAITS, GroupOutcome, schedule_group
 from regauge.scheduler.holding import HeldDevice, Holding, given, node_requirements
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
@@ -80,13 +86,21 @@ __all__ = [
     "ClaimAnswer",
     "ClassResolver",
     "ClassUse",
+    "Contention",
+    "Contest",
     "CountedUse",
+    "Deadlock",
     "Delete",
     "Drain",
     "ExtendedClaim",
     "Fitting",
     "GangAnswer",
+    "GangChange",
+    "GangCheck",
+    "GangDomain",
     "GangHolder",
+    "GangKind",
+    "GangWhatIf",
     "GroupOutcome",
     "Held",
     "HeldDevice",
@@ -118,6 +132,7 @@ __all__ = [
     "State",
     "TaintDevice",
     "Topology",
+    "Turn",
     "Unschedulable",
     "WaitingWorkload",
     "WhatIf",
@@ -135,6 +150,8 @@ __all__ = [
     "explain_pod",
     "extended_claim",
     "find_named",
+    "gang_kinds",
+    "gang_what_if",
     "given",
     "group_key",
     "group_of_claim",

@@ -138,16 +138,22 @@ class Found:
     refusals: dict[str, Refusal]
 
 
-def find(cycle: Cycle, nodes: Sequence[NodeInfo]) -> Found | SchedulerError:
-    """Filter nodes in order until enough are feasible. An error on any node looked at gives up the attempt."""
+def find(cycle: Cycle, nodes: Sequence[NodeInfo], refused: dict[str, Refusal] | None = None) -> Found | SchedulerError:
+    """Filter nodes in order until enough are feasible. An error on any node looked at gives up the attempt.
+
+    `refused`: what earlier pods with the same demands were told, nothing having been given back since; is added to.
+    """
     found = Found({}, {})
     enough = how_many(len(nodes))
+    known = {} if refused is None else refused
     for node in nodes:
-        verdict = cycle.check(node)
+        verdict: Verdict | None = known.get(node.name)
+        if verdict is None:
+            verdict = cycle.check(node)
         if isinstance(verdict, SchedulerError):
             return verdict
         if isinstance(verdict, Refusal):
-            found.refusals[node.name] = verdict
+            found.refusals[node.name] = known[node.name] = verdict
             continue
         found.feasible[node.name] = verdict
         if len(found.feasible) >= enough:

@@ -273,6 +273,16 @@ class Devices:
 
     # -- questions
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether any device takes a part of something that others take parts of, or may be given to several claims."""
+        self._refresh()
+        return any(
+            device.consumes_any or device.view.allow_multiple_allocations
+            for entry in self._inventory.slices
+            for device in entry.devices
+        )
+
     def plan(self, claims: Iterable[ResourceClaim]) -> Plan:
         """Ask for these claims together, of one node after the other."""
         self._refresh()

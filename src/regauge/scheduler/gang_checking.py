@@ -1,171 +1,228 @@
-"""Each gang: whether it is placed, could be, or holds devices while it waits, and which gang is in its way. Pure."""
+"""Each gang: whether it is placed, could be, or holds devices while it waits, what is in its way, what frees it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from msgspec.structs import replace as view_with
-
-from regauge.allocator import DeviceId
 from regauge.base import Randomness
 from regauge.model import Rules, Snapshot
-from regauge.model.core import Pod
-from regauge.model.resource import ResourceClaim
-from regauge.scheduler.claims import reserved_for
-from regauge.scheduler.gang_members import Gang, find_gangs
-from regauge.scheduler.gang_search import DEFAULT_STEPS, GangPlaces, place_together
-from regauge.scheduler.state import State
-from regauge.scheduler.stored import as_stored
+from regauge.scheduler.claims import pod_claims
+from regauge.scheduler.gang_kinds import Gang, GangKind
+from regauge.scheduler.gang_search import DEFAULT_STEPS, GangPlaces
+from regauge.scheduler.gang_topology import GangDomain
+from regauge.scheduler.gang_waiting import Deadlock, deadlocks, in_the_way
+from regauge.scheduler.gang_world import GangHolder, GangWorld
+from regauge.scheduler.nodes import Key
 
 PLACED = "is placed"
 IN_ORDER = "can be placed"
+BY_CHANCE = "may be placed, by chance"
 TOGETHER = "can be placed together only"
 NOWHERE = "cannot be placed"
 UNKNOWN = "not determined"
 MOST_OTHERS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class GangHolder:
-    """A pod of a gang that is placed: since when (None: not noted), and the devices that it holds."""
-
-    pod: str
-    node: str
-    since: str | None
-    devices: tuple[DeviceId, ...]
+MOST_SINGLES = 32
+MOST_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True)
 class GangAnswer:
-    """What is so for one gang. `state` is one of the words above.
+    """What is so for one gang. `state` is one of the words above; `kind` says who keeps it together.
 
-    `places`: where the pods that wait would go. `holders`: its pods that are placed. `blocked_by`: gangs that hold
-    devices and wait, too, and without which it could be placed.
+    `done`: pods that ended well. `places`: where the pods that wait would go. `chance`: in how many of so many draws the
+    scheduler places it. `holders`: its pods that are placed. `would_hold`: how many of its pods would get places, and
+    devices with them, while the rest waits, if it started now; 0 where it is placed as a whole or not at all.
+    `domains`, `conflict`: where it may go by its topology, and how that and its devices are in each other's way.
+    `blocked_by`: gangs that hold devices and wait, too: one of them is enough to make room, or all of them if `jointly`.
+    `freed_by`: pods of no gang, each of which is enough.
     """
 
     gang: str
+    kind: GangKind
     least: int
     pods: int
     placed: int
+    done: int
     state: str
-    why: str
-    places: tuple[tuple[str, str], ...]
-    holders: tuple[GangHolder, ...]
+    why: str = ""
+    places: tuple[tuple[str, str], ...] = ()
+    chance: tuple[int, int] = (0, 0)
+    holders: tuple[GangHolder, ...] = ()
+    would_hold: int = 0
+    topology: str = ""
+    domains: tuple[GangDomain, ...] = ()
+    conflict: str = ""
     blocked_by: tuple[str, ...] = ()
+    jointly: bool = False
+    freed_by: tuple[str, ...] = ()
+    advice: str = ""
 
     @property
     def partial(self) -> bool:
         """Whether it holds nodes and devices, and cannot run yet."""
-        return 0 < self.placed < self.least
+        return bool(self.placed) and self.placed + self.done < self.least
 
     @property
     def good(self) -> bool:
         return self.state in (PLACED, IN_ORDER) and not self.partial
 
+    @property
+    def since(self) -> str | None:
+        """When the first of its placed pods started, if that is noted."""
+        return min((one.since for one in self.holders if one.since), default=None)
 
-def check_gangs(
-    snapshot: Snapshot, rules: Rules, random: Randomness, steps: int = DEFAULT_STEPS
-) -> tuple[GangAnswer, ...]:
+    @property
+    def devices(self) -> int:
+        """How many devices it holds."""
+        return len({device for one in self.holders for device in one.devices})
+
+
+@dataclass(frozen=True, slots=True)
+class GangCheck:
+    """All gangs, and groups of them that wait for each other for good."""
+
+    gangs: tuple[GangAnswer, ...]
+    deadlocks: tuple[Deadlock, ...]
+
+    @property
+    def good(self) -> bool:
+        return all(one.good for one in self.gangs)
+
+
+def check_gangs(snapshot: Snapshot, rules: Rules, random: Randomness, steps: int = DEFAULT_STEPS) -> GangCheck:
     """All gangs, each as if it were the only one that waits. Raises `InputError` for an object that cannot be read."""
-    gangs = find_gangs(snapshot)
-    made = [one for gang in gangs for one in gang.made]
-    stored = as_stored(Snapshot.of([*snapshot.all_documents(), *made]))
-    state = State.of(stored, rules)
-    for info in list(state.pods.values()):
-        if info.pod.spec.scheduling_gates:
-            state.put_pod(view_with(info.pod, spec=view_with(info.pod.spec, scheduling_gates=())))
-    check = _Check(state, stored.claims, random, steps)
-    answers = [check.answer(gang) for gang in gangs]
-    waiting = [(gang, one) for gang, one in zip(gangs, answers, strict=True) if one.partial][:MOST_OTHERS]
-    return tuple(check.with_blockers(gang, one, waiting) for gang, one in zip(gangs, answers, strict=True))
+    world = GangWorld.of(snapshot, rules, random, steps)
+    answers = [answer(world, gang) for gang in world.gangs]
+    waiting = [gang for gang, one in zip(world.gangs, answers, strict=True) if one.partial][:MOST_OTHERS]
+    stuck = deadlocks(world, waiting)
+    advice = {name: one for one in stuck for name in one.gangs}
+    told = tuple(
+        _with_advice(world, gang, _with_blockers(world, gang, one, waiting), advice.get(gang.name))
+        for gang, one in zip(world.gangs, answers, strict=True)
+    )
+    return GangCheck(told, stuck)
 
 
-@dataclass(slots=True)
-class _Check:
-    state: State
-    claims: Sequence[ResourceClaim]
-    random: Randomness
-    steps: int
-
-    def answer(self, gang: Gang) -> GangAnswer:
-        pods = self._pods(gang)
-        placed = [one for one in pods if one.spec.node_name]
-        holders = tuple(self._holder(one) for one in placed)
-        counts = (gang.name, gang.least, len(pods), len(placed))
-        if len(placed) >= gang.least:
-            return GangAnswer(*counts, PLACED, "", (), holders)
-        if len(pods) < gang.least:
-            why = f"it has {len(pods)} of {gang.least} pods"
-            return GangAnswer(*counts, NOWHERE, why, (), holders)
-        found = self._search(gang)
-        word = IN_ORDER if found.in_order else TOGETHER if found.fits else NOWHERE if found.complete else UNKNOWN
-        why = found.why
-        if word == TOGETHER:
-            why = f"the scheduler does not go back on earlier choices: {why}"
-        return GangAnswer(*counts, word, why, found.places, holders)
-
-    def with_blockers(self, gang: Gang, answer: GangAnswer, waiting: Iterable[tuple[Gang, GangAnswer]]) -> GangAnswer:
-        """The answer with the gangs that are in the way."""
-        if answer.state != NOWHERE or answer.pods < answer.least:
-            return answer
-        found = []
-        for other, _ in waiting:
-            if other is not gang:
-                with self._without(other):
-                    if self._search(gang).fits:
-                        found.append(other.name)
-        return replace(answer, blocked_by=tuple(found))
-
-    def _search(self, gang: Gang) -> GangPlaces:
-        pods = self._pods(gang)
-        placed = sum(bool(one.spec.node_name) for one in pods)
-        left = [one for one in pods if not one.spec.node_name]
-        return place_together(left, gang.least - placed, self.state, self.random, self.steps)
-
-    def _pods(self, gang: Gang) -> list[Pod]:
-        keys = (*gang.pods, *((one.namespace, one.name) for one in gang.made))
-        return [self.state.pods[key].pod for key in keys if key in self.state.pods]
-
-    def _claims_of(self, pod: Pod) -> Iterator[ResourceClaim]:
-        for claim in self.claims:
-            if claim.status.allocation is not None and reserved_for(claim, pod):
-                yield claim
-
-    def _holder(self, pod: Pod) -> GangHolder:
-        devices = [
-            DeviceId(one.driver, one.pool, one.device)
-            for claim in self._claims_of(pod)
-            if claim.status.allocation is not None
-            for one in claim.status.allocation.devices.results
-        ]
-        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        return GangHolder(name, pod.spec.node_name, pod.status.start_time, tuple(devices))
-
-    @contextmanager
-    def _without(self, gang: Gang) -> Iterator[None]:
-        """The cluster as if the placed pods of a gang had given everything back."""
-        pods = [one for one in self._pods(gang) if one.spec.node_name]
-        infos = [self.state.pods[one.metadata.namespace, one.metadata.name] for one in pods]
-        claims = {
-            claim.metadata.uid: claim
-            for one in pods
-            for claim in self._claims_of(one)
-            if all(user.name in {item.metadata.name for item in pods} for user in claim.status.reserved_for)
-        }
-        for info in infos:
-            self.state.lift(info)
-        for uid in claims:
-            self.state.devices.release(uid)
-        try:
-            yield
-        finally:
-            for claim in claims.values():
-                if claim.status.allocation is not None:
-                    self.state.devices.hold(claim, claim.status.allocation)
-            for info in infos:
-                self.state.lower(info)
+def answer(world: GangWorld, gang: Gang) -> GangAnswer:
+    """What is so for one gang, the others as they are."""
+    pods, placed = world.pods(gang), world.placed(gang)
+    told = GangAnswer(
+        gang.name, gang.about, gang.least, len(pods), len(placed), gang.done, UNKNOWN, holders=world.holders(gang)
+    )
+    if not world.lacks(gang):
+        return replace(told, state=PLACED)
+    if gang.unsupported:
+        return replace(told, why=gang.unsupported)
+    if len(pods) + gang.done < gang.least:
+        return replace(told, state=NOWHERE, why=f"it has {len(pods) + gang.done} of {gang.least} pods")
+    found = world.place(gang)
+    places = found.places
+    state = word(places)
+    alone = state != IN_ORDER and not gang.about.is_kept_together(world.state.rules)
+    return replace(
+        told,
+        state=state,
+        why=found.conflict or _why(state, places, _has_alternatives(world, gang)),
+        places=places.places,
+        chance=(places.lucky, places.drawn),
+        would_hold=len(world.in_order(gang)[0]) if alone else 0,
+        topology=str(gang.topology or ""),
+        domains=found.domains,
+        conflict=found.conflict,
+    )
 
 
-__all__ = ["IN_ORDER", "NOWHERE", "PLACED", "TOGETHER", "UNKNOWN", "GangAnswer", "GangHolder", "check_gangs"]
+def word(found: GangPlaces) -> str:
+    """The answer in a word."""
+    if not found.fits:
+        return NOWHERE if found.complete else UNKNOWN
+    if found.in_order:
+        return IN_ORDER
+    return BY_CHANCE if found.lucky else TOGETHER
+
+
+def _has_alternatives(world: GangWorld, gang: Gang) -> bool:
+    """Whether a pod of it asks for alternatives, of which the scheduler takes the first that goes."""
+    asked = (pod_claims(world.state, pod) for pod in world.pods(gang))
+    return any(
+        request.first_available
+        for claims in asked
+        if not isinstance(claims, str)
+        for claim in claims
+        for request in claim.spec.devices.requests
+    )
+
+
+def _why(state: str, found: GangPlaces, alternatives: bool) -> str:
+    if state == TOGETHER:
+        text = f"the scheduler does not go back on earlier choices: {found.why}"
+        told = "; name the smaller alternative first, or use one claim for all of its pods"
+        return text + told if alternatives else text
+    if state == BY_CHANCE:
+        return (
+            f"in {found.lucky} of {found.drawn} draws of the order of its pods and of like nodes the scheduler finds places; "
+            f"in the others: {found.why}"
+        )
+    return "" if state == IN_ORDER else found.why
+
+
+# -- what is in the way
+
+
+def _with_blockers(world: GangWorld, gang: Gang, found: GangAnswer, waiting: Sequence[Gang]) -> GangAnswer:
+    """The answer with the gangs and pods that are in the way."""
+    if found.state != NOWHERE or found.pods + found.done < found.least:
+        return found
+    gangs, jointly = in_the_way(world, gang, [one for one in waiting if one is not gang])
+    freed = () if gangs else tuple(_pods_in_the_way(world, gang))
+    return replace(found, blocked_by=gangs, jointly=jointly, freed_by=freed)
+
+
+def _pods_in_the_way(world: GangWorld, gang: Gang) -> Iterator[str]:
+    """Pods of no gang that hold devices, each of which makes room by leaving."""
+    members = {key for one in world.gangs for key in one.keys}
+    told = 0
+    for key in list(_holders_of_devices(world, members))[:MOST_SINGLES]:
+        if told < MOST_TOLD:
+            with world.without_pods([key]):
+                enough = world.place(gang).places.fits
+            if enough:
+                told += 1
+                yield "/".join(key)
+
+
+def _holders_of_devices(world: GangWorld, members: set[Key]) -> Iterable[Key]:
+    for key, info in world.state.pods.items():
+        if info.pod.spec.node_name and key not in members and world.claims_of(info.pod):
+            yield key
+
+
+def _with_advice(world: GangWorld, gang: Gang, found: GangAnswer, stuck: Deadlock | None) -> GangAnswer:
+    """The answer with what to do, for one that holds and waits."""
+    if not found.partial:
+        return found
+    if stuck is not None and stuck.advice:
+        return replace(found, advice=stuck.advice)
+    text = f"make room for {world.lacks(gang)} more of its pods"
+    if found.freed_by:
+        text += f", as by deleting pod {found.freed_by[0]}"
+    elif found.state in (IN_ORDER, BY_CHANCE):
+        text = f"there are places for {world.lacks(gang)} more of its pods: nothing has to be done"
+        return replace(found, advice=text)
+    return replace(found, advice=f"{text}; or let it give back what it holds: {gang.pause}")
+
+
+__all__ = [
+    "BY_CHANCE",
+    "IN_ORDER",
+    "NOWHERE",
+    "PLACED",
+    "TOGETHER",
+    "UNKNOWN",
+    "GangAnswer",
+    "GangCheck",
+    "answer",
+    "check_gangs",
+    "word",
+]

@@ -1,123 +1,151 @@
-"""Which pods make a gang: pod groups of Kubernetes, JobSets, LeaderWorkerSets, and Kueue's groups of plain pods. Pure.
+"""Which pods make a gang: pod groups of Kubernetes, and those of operators, queues and other schedulers. Pure.
 
-Pods that a controller has not made yet are made here from its templates, as it would make them.
-Source: KEP-4671; jobset api v1alpha2; lws api v1; kueue's pod groups.
+Source: KEP-4671, k8s.io/api scheduling of 0.35.10, 0.36.6 and 0.37.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from regauge.model import Document, Object, Snapshot
-from regauge.model.kinds import POD, POD_GROUP
-from regauge.scheduler.nodes import TERMINAL, Key
+from regauge.model.kinds import JOB, POD_GROUP, WORKLOAD
+from regauge.scheduler.gang_kinds import POD_GROUP_KIND, WORKLOAD_GROUP, Gang, TopologyWish
+from regauge.scheduler.gang_operators import of_operators
+from regauge.scheduler.gang_parts import Members, created, keys, made, number
 from regauge.scheduler.templates import part
 
-JOB_SET = ("jobset.x-k8s.io", "JobSet")
-LEADER_WORKER_SET = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
-JOB_SET_NAME = "jobset.sigs.k8s.io/jobset-name"
-REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
-SET_NAME = "leaderworkerset.sigs.k8s.io/name"
-GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
-KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
-KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
-MOST_PODS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Gang:
-    """A gang: `least` of its pods run together or none should. `made`: pods that are not there yet."""
-
-    name: str
-    least: int
-    pods: tuple[Key, ...]
-    made: tuple[Document, ...] = ()
+COMPOSITE = (POD_GROUP.group, "CompositePodGroup")
+MOST_REPLICAS = 1_000
 
 
 def find_gangs(snapshot: Snapshot) -> tuple[Gang, ...]:
-    """All gangs. Pods that have ended do not count as members."""
-    pods = [one for one in snapshot.documents(POD) if part(one.object, "status").get("phase") not in TERMINAL]
-    found = [*_pod_groups(snapshot, pods), *_kueue_groups(pods)]
-    found += [gang for one in snapshot.documents(JOB_SET) for gang in _job_set(one, pods)]
-    found += [gang for one in snapshot.documents(LEADER_WORKER_SET) for gang in _leader_worker_set(one, pods)]
+    """All gangs. Pods that have ended do not count as members; those that ended well are not needed again."""
+    members = Members(snapshot)
+    found = [*_pod_groups(members), *_workloads(members), *_composites(snapshot), *of_operators(members)]
     return tuple(found)
 
 
-def _keys(pods: Iterable[Document]) -> tuple[Key, ...]:
-    return tuple((one.namespace, one.name) for one in pods)
+def _pod_groups(members: Members) -> Iterator[Gang]:
+    for group in members.snapshot.documents(POD_GROUP):
+        if part(group.object, "spec", "schedulingPolicy", "gang"):
+            yield _pod_group(members, group)
 
 
-def _label(pod: Document, name: str) -> str:
-    return str(part(pod.object, "metadata", "labels").get(name) or "")
+def _pod_group(members: Members, group: Document) -> Gang:
+    spec = part(group.object, "spec")
+    own, done = members.where(
+        group.namespace, lambda pod: part(pod.object, "spec", "schedulingGroup").get("podGroupName") == group.name
+    )
+    priority = spec.get("priority")
+    return Gang(
+        group.title,
+        POD_GROUP_KIND,
+        group.namespace,
+        group.name,
+        number(part(spec, "schedulingPolicy", "gang").get("minCount"), 1),
+        keys(sorted(own, key=lambda pod: (created(pod), pod.name))),
+        done=done,
+        priority=priority if isinstance(priority, int) else members.priority(own, spec.get("priorityClassName")),
+        created=created(group),
+        topology=_constraint(spec),
+    )
 
 
-def _pod_groups(snapshot: Snapshot, pods: list[Document]) -> Iterator[Gang]:
-    for group in snapshot.documents(POD_GROUP):
-        gang = part(group.object, "spec", "schedulingPolicy", "gang")
-        if gang:
-            named = [
-                one
-                for one in pods
-                if one.namespace == group.namespace
-                and part(one.object, "spec", "schedulingGroup").get("podGroupName") == group.name
-            ]
-            yield Gang(group.title, _number(gang.get("minCount"), 1), _keys(named))
+def _constraint(spec: Object) -> TopologyWish | None:
+    topology = part(spec, "schedulingConstraints").get("topology")
+    labels = [str(one.get("key")) for one in topology or () if isinstance(one, dict) and one.get("key")]
+    # The scheduler reads the first and no other.
+    return TopologyWish((labels[0],), True, "spec.schedulingConstraints.topology") if labels else None
 
 
-def _kueue_groups(pods: list[Document]) -> Iterator[Gang]:
-    groups: dict[Key, list[Document]] = {}
-    for pod in pods:
-        if _label(pod, KUEUE_GROUP):
-            groups.setdefault((pod.namespace, _label(pod, KUEUE_GROUP)), []).append(pod)
-    for (namespace, name), members in groups.items():
-        total = part(members[0].object, "metadata", "annotations").get(KUEUE_TOTAL)
-        least = int(total) if isinstance(total, str) and total.isdecimal() else len(members)
-        yield Gang(f"pod group of Kueue {namespace}/{name}", least, _keys(members))
+def _workloads(members: Members) -> Iterator[Gang]:
+    """Groups that are parts of a Workload (1.35), and templates of a Workload of which no PodGroup was made yet."""
+    for workload in members.snapshot.documents(WORKLOAD):
+        spec = part(workload.object, "spec")
+        for group in spec.get("podGroups") or ():
+            yield from _inline(members, workload, group)
+        for template in spec.get("podGroupTemplates") or ():
+            yield from _template(members, workload, template)
 
 
-def _job_set(set_: Document, pods: list[Document]) -> Iterator[Gang]:
-    own = [one for one in pods if one.namespace == set_.namespace and _label(one, JOB_SET_NAME) == set_.name]
-    made: list[Document] = []
-    total = 0
-    for job in part(set_.object, "spec").get("replicatedJobs") or ():
-        name = str(job.get("name") or "")
-        spec = part(job, "template", "spec")
-        count = _number(job.get("replicas"), 1) * _number(spec.get("parallelism"), 1)
-        total += count
-        there = sum(_label(one, REPLICATED_JOB) == name for one in own)
-        template = part(spec, "template")
-        made += [_made(set_, template, f"{name}-{number}") for number in range(there, min(count, MOST_PODS))]
-    if total:
-        yield Gang(set_.title, total, _keys(own), tuple(made))
+def _inline(members: Members, workload: Document, group: Object) -> Iterator[Gang]:
+    """A group of the form of 1.35: each replica of it is a gang of its own."""
+    gang = part(group, "policy", "gang")
+    if not gang:
+        return
+    name = str(group.get("name") or "")
+
+    def reference(pod: Document) -> Object:
+        return part(pod.object, "spec", "workloadRef")
+
+    own, _ = members.where(
+        workload.namespace,
+        lambda pod: reference(pod).get("name") == workload.name and reference(pod).get("podGroup") == name,
+    )
+    replicas = dict.fromkeys(str(reference(pod).get("podGroupReplicaKey") or "") for pod in own)
+    for replica in list(replicas)[:MOST_REPLICAS]:
+        there = [pod for pod in own if str(reference(pod).get("podGroupReplicaKey") or "") == replica]
+        yield Gang(
+            f"{workload.title}, group {name}" + (f", replica {replica}" if replica else ""),
+            WORKLOAD_GROUP,
+            workload.namespace,
+            workload.name,
+            number(gang.get("minCount"), 1),
+            keys(there),
+            priority=members.priority(there),
+            created=created(workload),
+        )
 
 
-def _leader_worker_set(set_: Document, pods: list[Document]) -> Iterator[Gang]:
-    spec = part(set_.object, "spec")
-    shape = part(spec, "leaderWorkerTemplate")
-    worker = part(shape, "workerTemplate")
-    leader = part(shape, "leaderTemplate") or worker
-    size = _number(shape.get("size"), 1)
-    own = [one for one in pods if one.namespace == set_.namespace and _label(one, SET_NAME) == set_.name]
-    for index in range(min(_number(spec.get("replicas"), 1), MOST_PODS)):
-        there = [one for one in own if _label(one, GROUP_INDEX) == str(index)]
-        made = [
-            _made(set_, leader if number == 0 else worker, f"{index}-{number}")
-            for number in range(len(there), min(size, MOST_PODS))
-        ]
-        yield Gang(f"{set_.title}, group {index}", size, _keys(there), tuple(made))
+def _template(members: Members, workload: Document, template: Object) -> Iterator[Gang]:
+    """A template whose group is not there: with the pods that the Job it is for would make."""
+    gang = part(template, "schedulingPolicy", "gang")
+    name = str(template.get("name") or "")
+    if not gang or any(_is_from(one, workload.name, name) for one in members.snapshot.documents(POD_GROUP)):
+        return
+    owner = part(workload.object, "spec", "controllerRef")
+    job = next(
+        (
+            one
+            for one in members.snapshot.documents(JOB)
+            if owner.get("kind") == JOB.kind and (one.namespace, one.name) == (workload.namespace, owner.get("name"))
+        ),
+        None,
+    )
+    least = number(gang.get("minCount"), 1)
+    count = 0 if job is None else number(part(job.object, "spec").get("parallelism"), 1)
+    pods = [] if job is None else [made(job, part(job.object, "spec", "template"), str(n)) for n in range(count)]
+    yield Gang(
+        f"{workload.title}, template {name}",
+        POD_GROUP_KIND,
+        workload.namespace,
+        workload.name,
+        least,
+        (),
+        tuple(pods),
+        priority=members.priority(pods, template.get("priorityClassName")),
+        created=created(workload),
+        topology=_constraint(template),
+        unsupported="" if job is not None else "no PodGroup was made of the template yet, and it is for no Job",
+    )
 
 
-def _made(owner: Document, template: Object, name: str) -> Document:
-    metadata = part(template, "metadata")
-    new: Object = {"name": f"{owner.name}-{name}", "namespace": owner.namespace}
-    new |= {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
-    spec = {key: value for key, value in part(template, "spec").items() if key != "nodeName"}
-    return Document({"apiVersion": POD.api_version, "kind": POD.kind, "metadata": new, "spec": spec}, owner.where)
+def _is_from(group: Document, workload: str, template: str) -> bool:
+    """Whether a PodGroup was made from a template, by the reference of 1.36 or of 1.37."""
+    spec = part(group.object, "spec")
+    older = part(spec, "podGroupTemplateRef", "workload")
+    newer = part(spec, "workloadRef")
+    return (workload, template) in (
+        (older.get("workloadName"), older.get("podGroupTemplateName")),
+        (newer.get("workloadName"), newer.get("templateName")),
+    )
 
 
-def _number(value: object, default: int) -> int:
-    return value if isinstance(value, int) and value >= 0 else default
+def _composites(snapshot: Snapshot) -> Iterator[Gang]:
+    for group in snapshot.documents(COMPOSITE):
+        least = number(part(group.object, "spec", "schedulingPolicy", "gang").get("minGroupCount"), 1)
+        unsupported = "unsupported: CompositePodGroup (alpha in 1.37); its groups are told one by one"
+        yield Gang(group.title, POD_GROUP_KIND, group.namespace, group.name, least, (), unsupported=unsupported)
 
 
-__all__ = ["Gang", "find_gangs"]
+__all__ = ["find_gangs"]

@@ -1,7 +1,11 @@
 """Can a gang be placed as a whole: a search that goes back on earlier choices, which upstream's does not. Pure.
 
-Nodes and the order of unlike pods are tried out; devices on a node are the allocator's choice for each pod in that order.
-Pods with the same demands count as one kind, and what was found to lead nowhere is not tried again.
+Nodes and the order of unlike pods are tried out, devices being the allocator's choice for each pod in that order; then all
+pods of a node at once, where the allocator goes back on devices, too. Pods with the same demands count as one kind, and what
+was found to lead nowhere is not tried again.
+
+The scheduler takes the pods of one priority in an order that is drawn once (kube-scheduler keeps them in a map until they
+are tried first), and picks by chance among nodes of the same score. So its answer is asked for several draws.
 """
 
 from __future__ import annotations
@@ -15,15 +19,16 @@ from msgspec.structs import replace
 from regauge.allocator import DeviceId
 from regauge.base import Randomness
 from regauge.model.core import Pod
-from regauge.scheduler.claims import pod_claims, shared_allocations, with_fresh_shares
+from regauge.scheduler.claims import owned_by, pod_claims, shared_allocations, with_fresh_shares
 from regauge.scheduler.cycle import Cycle, begin
+from regauge.scheduler.gang_joint import Choice, Joint, give_back, is_plain, take
+from regauge.scheduler.gang_orders import orders
 from regauge.scheduler.placing import attempt_alone, held
 from regauge.scheduler.results import ClaimAllocation, Held, Refusal, Scheduled, SchedulerError
 from regauge.scheduler.state import State
 
 DEFAULT_STEPS = 4000
 
-Choice = tuple[Pod, Scheduled]
 _Mark = tuple[tuple[tuple[int, str], ...], frozenset[DeviceId]]
 
 
@@ -31,14 +36,25 @@ _Mark = tuple[tuple[tuple[int, str], ...], frozenset[DeviceId]]
 class GangPlaces:
     """Where pods of a gang go together: (pod, node) pairs. `complete` False: the search was given up, so none is no answer.
 
-    `in_order`: the scheduler finds it, pod by pod. `why`: how many fit, or the first refusal in order.
+    `drawn`: how many draws of chance were tried, `lucky`: in how many of them the scheduler finds places, pod by pod.
+    `why`: how many fit, or the first refusal in order. `choices` are the places with all that is given there.
     """
 
-    places: tuple[tuple[str, str], ...]
+    choices: tuple[Choice, ...]
     fits: bool
-    in_order: bool
+    lucky: int
+    drawn: int
     complete: bool
     why: str = ""
+
+    @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        return tuple((pod.metadata.name, outcome.node) for pod, outcome in self.choices)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the scheduler finds places, whatever chance decides."""
+        return self.fits and self.lucky == self.drawn
 
 
 def place_together(
@@ -46,60 +62,83 @@ def place_together(
 ) -> GangPlaces:
     """Places for at least `needed` of pods that wait. The state is as before when this returns."""
     if needed <= 0:
-        return GangPlaces((), True, True, True)
+        return GangPlaces((), True, 0, 0, True)
+    start = state.start
+    try:
+        return _placed(pods, needed, state, random, steps)
+    finally:
+        state.start = start
+
+
+def _placed(pods: Sequence[Pod], needed: int, state: State, random: Randomness, steps: int) -> GangPlaces:
     search = _Search(state, random, steps, _kinds(pods, state))
     most = search.most(needed)
     if most < needed:
-        _, why = _in_order(pods[:1], state, random)
-        return GangPlaces((), False, False, True, f"at most {most} of {needed} fit{f': {why}' if why else ''}")
-    greedy, why = _in_order(pods, state, random)
-    if len(greedy) >= needed:
-        return GangPlaces(_named(greedy), True, True, True)
+        _, why = in_order(pods[:1], state, random)
+        return GangPlaces((), False, 0, 1, True, f"at most {most} of {needed} fit{f': {why}' if why else ''}")
+    lucky = drawn = 0
+    best: list[Choice] = []
+    first_why = ""
+    for order in orders(pods, search.kinds, random):
+        choices, why = in_order(order, state, random, search.refused, needed)
+        drawn += 1
+        if len(choices) >= needed:
+            lucky, best = lucky + 1, best or choices
+            if len(search.kinds) == 1 and lucky == drawn and not search.is_social:
+                break  # like pods: the order says nothing, and each node takes its number whichever comes first
+        first_why = first_why or (why if len(choices) < needed else "")
+    if best:
+        return GangPlaces(tuple(best), True, lucky, drawn, True, first_why)
     found = search.run(needed)
     complete = bool(found) or search.steps > 0
-    return GangPlaces(_named(found), bool(found), False, complete, why)
+    if not found and not search.is_social:
+        joint = Joint(state, random, steps, search.kinds)
+        found = joint.run(tuple(search.takers), needed)
+        complete = bool(found) or (complete and joint.steps > 0)
+    return GangPlaces(found, bool(found), 0, drawn, complete, first_why)
 
 
-def _named(choices: Iterable[Choice]) -> tuple[tuple[str, str], ...]:
-    return tuple((pod.metadata.name, outcome.node) for pod, outcome in choices)
+def in_order(
+    pods: Sequence[Pod],
+    state: State,
+    random: Randomness,
+    refused: dict[int, dict[str, Refusal]] | None = None,
+    needed: int = 0,
+) -> tuple[list[Choice], str]:
+    """As the scheduler does: one pod after the other, each on the best node for it alone. The state is as before afterwards.
 
-
-def _in_order(pods: Sequence[Pod], state: State, random: Randomness) -> tuple[list[Choice], str]:
-    """As the scheduler does: one pod after the other, each on the best node for it alone."""
+    Ended early where fewer than `needed` can find places. `refused`: by pod (its identity), nodes that refuse it already.
+    """
     taken: list[tuple[Pod, tuple[str, ...]]] = []
     choices: list[Choice] = []
-    why = ""
+    why, left = "", len(pods)
+    mine = {} if refused is None else {key: dict(value) for key, value in _distinct(refused)}
     for pod in pods:
+        if len(choices) + left < needed:
+            break
+        left -= 1
         waits = held(_alone(pod), state)
-        outcome = waits if waits is not None else attempt_alone(pod, state, random)
+        known = None if refused is None else mine.get(id(refused.get(id(pod))))
+        outcome = waits if waits is not None else attempt_alone(pod, state, random, known)
         if isinstance(outcome, Scheduled):
-            taken.append((pod, _take(state, pod, outcome)))
+            taken.append((pod, take(state, pod, outcome)))
             choices.append((pod, outcome))
         else:
             said = outcome.reason if isinstance(outcome, Held) else outcome.message
             why = why or f"pod {pod.metadata.name}: {said}"
     for pod, fresh in reversed(taken):
-        _give_back(state, pod, fresh)
+        give_back(state, pod, fresh)
     return choices, why
+
+
+def _distinct(refused: dict[int, dict[str, Refusal]]) -> Iterable[tuple[int, dict[str, Refusal]]]:
+    """Each of the shared dictionaries once, by its identity."""
+    return {id(one): one for one in refused.values()}.items()
 
 
 def _alone(pod: Pod) -> Pod:
     """The pod without its group: what holds it back besides that."""
     return replace(pod, spec=replace(pod.spec, scheduling_group=None))
-
-
-def _take(state: State, pod: Pod, outcome: Scheduled) -> tuple[str, ...]:
-    state.assume(state.info(pod), outcome)
-    fresh = tuple(item.uid for item in outcome.allocations if item.uid not in state.pending)
-    for item in outcome.allocations:
-        state.pending.setdefault(item.uid, item.allocation)
-    return fresh
-
-
-def _give_back(state: State, pod: Pod, fresh: tuple[str, ...]) -> None:
-    state.forget(pod, fresh)
-    for uid in fresh:
-        state.pending.pop(uid, None)
 
 
 def _kinds(pods: Sequence[Pod], state: State) -> list[list[Pod]]:
@@ -124,6 +163,16 @@ def _is_social(pod: Pod) -> bool:
     return pod.spec.affinity is not None or bool(pod.spec.topology_spread_constraints)
 
 
+def _may_share(state: State, pod: Pod) -> bool:
+    """Whether a claim of the pod may be another pod's, too."""
+    claims = pod_claims(state, pod)
+    return (
+        isinstance(claims, str)
+        or any(entry.resource_claim_template_name is None for entry in pod.spec.resource_claims)
+        or any(not owned_by(claim, pod) for claim in claims)
+    )
+
+
 @dataclass(slots=True)
 class _Search:
     state: State
@@ -132,17 +181,30 @@ class _Search:
     kinds: list[list[Pod]]
     chosen: list[Choice] = field(default_factory=list)
     dead: set[_Mark] = field(default_factory=set)
+    refused: dict[int, dict[str, Refusal]] = field(default_factory=dict)
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    takers: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def is_social(self) -> bool:
+        """Whether it matters which pods are where."""
+        return any(_is_social(kind[0]) for kind in self.kinds)
 
     def most(self, enough: int) -> int:
         """How many fit at most, each kind as if it had the cluster to itself; no more than `enough` are counted."""
         most = 0
         for kind in self.kinds:
-            if _is_social(kind[0]):
+            if self.is_social:
                 return enough
             takers = self._on(kind[0], self.state.nodes)
+            self._keep_refusals(kind)
+            self.takers |= dict.fromkeys(takers)
             own = 0
+            plain = is_plain(self.state, kind[0])
+            joint = Joint(self.state, self.random, self.steps, [kind])
             for node in takers:
-                own += self._most_on(kind[: enough - own], node)
+                few = kind[: enough - own]
+                own += self._most_on(few, node) if plain else joint.most_on(few, node)
                 if own >= min(len(kind), enough):
                     break
             most += min(len(kind), own)
@@ -156,10 +218,16 @@ class _Search:
             outcome = self._on(pod, [node]).get(node)
             if outcome is None:
                 break
-            taken.append((pod, _take(self.state, pod, outcome)))
+            taken.append((pod, take(self.state, pod, outcome)))
         for pod, fresh in reversed(taken):
-            _give_back(self.state, pod, fresh)
+            give_back(self.state, pod, fresh)
         return len(taken)
+
+    def _keep_refusals(self, kind: list[Pod]) -> None:
+        """Remember which nodes refuse this kind. With a claim of several pods one of them may open a node for the next."""
+        if not any(_may_share(self.state, pod) for pod in kind):
+            for pod in kind:
+                self.refused[id(pod)] = self.refusals
 
     def run(self, needed: int) -> tuple[Choice, ...]:
         """Choices for so many pods, or none."""
@@ -184,13 +252,13 @@ class _Search:
         return ()
 
     def _try(self, index: int, pod: Pod, outcome: Scheduled, needed: int) -> tuple[Choice, ...]:
-        fresh = _take(self.state, pod, outcome)
+        fresh = take(self.state, pod, outcome)
         self.chosen.append((pod, outcome))
         try:
             return self.run(needed - 1)
         finally:
             self.chosen.pop()
-            _give_back(self.state, pod, fresh)
+            give_back(self.state, pod, fresh)
 
     def _mark(self) -> _Mark:
         """What the rest of the search depends on: how many of which kind are where, and which devices are taken."""
@@ -210,9 +278,12 @@ class _Search:
         if isinstance(cycle, (Refusal, SchedulerError)):
             return {}
         found = {}
+        self.refusals = {}
         for name in nodes:
             verdict = cycle.check(self.state.nodes[name])
-            if not isinstance(verdict, (Refusal, SchedulerError)):
+            if isinstance(verdict, Refusal):
+                self.refusals[name] = verdict
+            elif not isinstance(verdict, SchedulerError):
                 own = tuple(with_fresh_shares(item, self.random) for item in verdict.allocations)
                 found[name] = Scheduled(
                     name, (name,), (name,), {}, own + _shared(cycle), (), verdict.extended, verdict.mapped
@@ -228,4 +299,4 @@ def _key(pod: Pod) -> tuple[str, str]:
     return pod.metadata.namespace, pod.metadata.name
 
 
-__all__ = ["DEFAULT_STEPS", "GangPlaces", "place_together"]
+__all__ = ["DEFAULT_STEPS", "Choice", "GangPlaces", "give_back", "in_order", "place_together", "take"]

@@ -74,8 +74,11 @@ def schedule(pod: Pod, state: State, rules: Rules, random: Randomness) -> Outcom
     return attempt_alone(pod, state, random)
 
 
-def attempt_alone(pod: Pod, state: State, random: Randomness) -> Outcome:
-    """The attempt itself, for a pod that nothing holds; also for one pod of a group, as a part of the group's."""
+def attempt_alone(pod: Pod, state: State, random: Randomness, refused: dict[str, Refusal] | None = None) -> Outcome:
+    """The attempt itself, for a pod that nothing holds; also for one pod of a group, as a part of the group's.
+
+    `refused`: nodes that refused pods with the same demands, and still do; is added to.
+    """
     if not state.nodes:
         return Unschedulable(NO_NODES, {})
     info = state.info(pod)
@@ -84,7 +87,7 @@ def attempt_alone(pod: Pod, state: State, random: Randomness) -> Outcome:
         return cycle
     if isinstance(cycle, Refusal):
         return _refused_before(state, info, cycle)
-    found = _search(cycle)
+    found = _search(cycle, refused)
     if isinstance(found, SchedulerError):
         return found
     if not found.feasible:
@@ -104,14 +107,14 @@ def check_node(pod: Pod, node: str, state: State) -> Refusal | SchedulerError | 
     return verdict if isinstance(verdict, (Refusal, SchedulerError)) else None
 
 
-def _search(cycle: Cycle) -> Found | SchedulerError:
+def _search(cycle: Cycle, refused: dict[str, Refusal] | None) -> Found | SchedulerError:
     state = cycle.state
     nominated = state.nodes.get(cycle.pod.pod.status.nominated_node_name)
     if nominated is not None:
         first = find(cycle, [nominated])
         if isinstance(first, Found) and first.feasible:
             return first
-    found = find(cycle, search_order(cycle))
+    found = find(cycle, search_order(cycle), refused)
     if isinstance(found, Found):
         state.start = (state.start + len(found.feasible) + len(found.refusals)) % len(state.nodes)
     return found

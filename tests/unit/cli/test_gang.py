@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
+from tests.goldens import DIRECTORY, compare
+from tests.support import ROOT
 from typer.testing import CliRunner
 
 from regauge.cli.app import app
+from regauge.cli.gang_document import age, age_s, check_schema, whatif_schema
 
 RUNNER = CliRunner()
 DRIVER = "gpu.example.com"
@@ -145,7 +149,11 @@ def test_gangs_that_hold_and_wait_block_each_other(tmp_path: Path) -> None:
     ]
     _, out, _ = run(str(tmp_path))
     assert "They block each other" in out and "HOLDS AND WAITS" in out
-    assert "pod group of Kueue team/a holds 2 devices and cannot run: make room for 1 more of its pods" in out
+    assert "deadlock: pod group of Kueue team/a -> pod group of Kueue team/b -> pod group of Kueue team/a" in out
+    assert (
+        "pod group of Kueue team/a holds 2 devices and cannot run: let pod group of Kueue team/a give back what it holds"
+        in out
+    )
 
 
 def test_a_gang_whose_pods_are_all_placed_is_good(tmp_path: Path) -> None:
@@ -177,3 +185,70 @@ def test_pod_groups(tmp_path: Path) -> None:
     assert (gang["pods"], gang["least"], gang["answer"], code) == (3, 2, "can be placed", 0)
     code, (gang,) = checked(tmp_path, [*cluster(3), group, *pods])
     assert (gang["answer"], code) == ("cannot be placed", 1)
+
+
+# -- gang whatif
+
+
+def whatif(*arguments: str) -> tuple[int, str, str]:
+    result = RUNNER.invoke(app, ["gang", "whatif", *arguments])
+    assert "Traceback" not in result.output and "a bug of ours" not in result.output, result.output
+    return result.exit_code, result.stdout, result.stderr
+
+
+def competing(place: Path) -> str:
+    dump = place / "dump.yaml"
+    dump.write_text(yaml.safe_dump_all([*cluster(4), job_set(1, 2), leader_worker_set(1, 2)]))
+    return str(dump)
+
+
+@pytest.mark.row(233, how="unit")
+def test_gangs_that_compete(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    place = competing(tmp_path)
+    code, out, _ = whatif(place)
+    assert code == 1
+    compare(DIRECTORY / "gang", "compete.txt", out, rewrite=request.config.getoption("--rewrite"))
+    code, out, _ = whatif(place, "--add-node-like", "n0", "--first", "team/serve")
+    assert code == 0 and "1 gangs find a place, 0 lose theirs." in out
+    assert out.index("LeaderWorkerSet team/serve") < out.index("JobSet team/train")
+
+
+def test_the_forecast_as_json_has_its_schema(tmp_path: Path) -> None:
+    code, out, _ = whatif(competing(tmp_path), "--priority", "team/serve=7", "-o", "json")
+    found = json.loads(out)
+    assert code == 1 and found["lost"] == ["JobSet team/train"]
+    assert found["after"]["order"][0]["gang"] == "LeaderWorkerSet team/serve, group 0"
+    assert found["after"]["atOnceDeadlocks"][0]["pause"]
+    Draft202012Validator(whatif_schema()).validate(found)
+
+
+def test_the_answers_as_json_have_their_schema(tmp_path: Path) -> None:
+    objects = cluster(4)
+    for group, devices in (("a", ("gpu-0", "gpu-1")), ("b", ("gpu-2", "gpu-3"))):
+        objects += [*kueue_pod(f"{group}-0", group, 2, "n0", devices), *kueue_pod(f"{group}-1", group, 2)]
+    (tmp_path / "dump.yaml").write_text(yaml.safe_dump_all(objects))
+    _, out, _ = run(str(tmp_path), "-o", "json")
+    found = json.loads(out)
+    Draft202012Validator(check_schema()).validate(found)
+    assert found["deadlocks"][0]["circle"] and found["gangs"][0]["kept"]["kind"] == "kueue-pods"
+    assert found["gangs"][0]["since"] == "2026-11-29T10:00:00Z" and found["gangs"][0]["ageSeconds"] is None
+
+
+@pytest.mark.parametrize(("verb", "name"), [("check", "gang-check"), ("whatif", "gang-whatif")])
+def test_the_schemas_that_are_shipped_are_those_that_are_printed(verb: str, name: str) -> None:
+    result = RUNNER.invoke(app, ["gang", verb, "--schema"])
+    assert result.exit_code == 0
+    Draft202012Validator.check_schema(json.loads(result.stdout))
+    assert (ROOT / "docs" / f"{name}.schema.json").read_text() == result.stdout
+
+
+@pytest.mark.parametrize("arguments", [("--priority", "train"), ("--priority", "=4"), ("--first", "no-such-gang")])
+def test_wrong_usage_ends_with_2(tmp_path: Path, arguments: tuple[str, str]) -> None:
+    result = RUNNER.invoke(app, ["gang", "whatif", competing(tmp_path), *arguments])
+    assert result.exit_code == 2 and "Traceback" not in result.output
+
+
+def test_ages_are_told_in_one_unit() -> None:
+    assert age_s("2026-11-29T10:00:00Z", 1796040000.0 + 90) is not None
+    assert age_s(None, 1.0) is None and age_s("2026-11-29T10:00:00Z", None) is None and age_s("no time", 1.0) is None
+    assert [age(value) for value in (None, 5.0, 300.0, 7200.0, 864000.0)] == ["-", "5s", "5m", "2h", "10d"]

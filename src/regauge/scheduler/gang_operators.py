@@ -1,0 +1,242 @@
+"""Gangs of operators, queues and other schedulers: JobSet, LeaderWorkerSet, Kueue, coscheduling, Volcano. Pure.
+
+Source: jobset api v1alpha2; lws api v1; Kueue 0.19.0 (pod groups, Workloads v1beta2); scheduler-plugins scheduling/v1alpha1;
+Volcano scheduling/v1beta1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from regauge.model import Document, Object
+from regauge.scheduler.gang_kinds import (
+    COSCHEDULING,
+    JOB_SET_KIND,
+    KUEUE_PODS,
+    KUEUE_WORKLOAD,
+    LEADER_WORKER_KIND,
+    VOLCANO,
+    Gang,
+    TopologyWish,
+)
+from regauge.scheduler.gang_parts import MOST_PODS, Members, annotation, created, keys, label, made, number
+from regauge.scheduler.nodes import Key
+from regauge.scheduler.templates import controller, part
+
+JOB_SET = ("jobset.x-k8s.io", "JobSet")
+LEADER_WORKER_SET = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
+KUEUE_WORKLOADS = ("kueue.x-k8s.io", "Workload")
+FLAVORS = ("kueue.x-k8s.io", "ResourceFlavor")
+COSCHEDULING_GROUP = ("scheduling.x-k8s.io", "PodGroup")
+VOLCANO_GROUP = ("scheduling.volcano.sh", "PodGroup")
+JOB_SET_NAME = "jobset.sigs.k8s.io/jobset-name"
+REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_SET_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+SET_NAME = "leaderworkerset.sigs.k8s.io/name"
+GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
+SET_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
+KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+VOLCANO_NAME = "scheduling.k8s.io/group-name"
+
+
+def of_operators(members: Members) -> Iterator[Gang]:
+    """All gangs that something beside Kubernetes makes."""
+    yield from _kueue_groups(members)
+    for document in members.snapshot.documents(JOB_SET):
+        yield from _job_set(document, members)
+    for document in members.snapshot.documents(LEADER_WORKER_SET):
+        yield from _leader_worker_set(document, members)
+    for document in members.snapshot.documents(COSCHEDULING_GROUP):
+        yield _coscheduling(document, members)
+    for document in members.snapshot.documents(VOLCANO_GROUP):
+        yield _volcano(document, members)
+    yield from _kueue_workloads(members)
+
+
+def _kueue_groups(members: Members) -> Iterator[Gang]:
+    groups: dict[Key, list[Document]] = {}
+    for pod in members.pods:
+        if label(pod, KUEUE_GROUP):
+            groups.setdefault((pod.namespace, label(pod, KUEUE_GROUP)), []).append(pod)
+    for (namespace, name), own in groups.items():
+        total = annotation(own[0], KUEUE_TOTAL)
+        done = sum((one.namespace, label(one, KUEUE_GROUP)) == (namespace, name) for one in members.done)
+        yield Gang(
+            f"pod group of Kueue {namespace}/{name}",
+            KUEUE_PODS,
+            namespace,
+            name,
+            int(total) if total.isdecimal() else len(own) + done,
+            keys(own),
+            done=done,
+            priority=members.priority(own),
+            created=min(created(pod) for pod in own),
+            topology=members.kueue_wish(part(own[0].object, "metadata", "annotations")),
+        )
+
+
+def _job_set(set_: Document, members: Members) -> Iterator[Gang]:
+    own, done = members.where(set_.namespace, lambda pod: label(pod, JOB_SET_NAME) == set_.name)
+    new: list[Document] = []
+    wish = None
+    total = 0
+    for job in part(set_.object, "spec").get("replicatedJobs") or ():
+        name = str(job.get("name") or "")
+        spec = part(job, "template", "spec")
+        count = number(job.get("replicas"), 1) * number(spec.get("parallelism"), 1)
+        total += count
+        there = sum(label(one, REPLICATED_JOB) == name for one in (*own, *members.done) if _is_of(one, set_))
+        template = part(spec, "template")
+        new += [made(set_, template, f"{name}-{n}") for n in range(there, min(count, MOST_PODS))]
+        wish = wish or members.kueue_wish(part(template, "metadata", "annotations"))
+    if total:
+        gang = _of(set_, JOB_SET_KIND, total, own, members, tuple(new), done)
+        exclusive = annotation(set_, JOB_SET_EXCLUSIVE)
+        told = f"unsupported: exclusive placement of jobs by {exclusive} ({JOB_SET_EXCLUSIVE})" if exclusive else ""
+        yield replace(gang, topology=wish, unsupported=told)
+
+
+def _is_of(pod: Document, set_: Document) -> bool:
+    return pod.namespace == set_.namespace and label(pod, JOB_SET_NAME) == set_.name
+
+
+def _of(
+    owner: Document,
+    kind: str,
+    least: int,
+    own: list[Document],
+    members: Members,
+    new: tuple[Document, ...] = (),
+    done: int = 0,
+) -> Gang:
+    """A gang that an object stands for."""
+    return Gang(
+        owner.title,
+        kind,
+        owner.namespace,
+        owner.name,
+        least,
+        keys(own),
+        new,
+        done,
+        members.priority([*own, *new], part(owner.object, "spec").get("priorityClassName")),
+        created(owner),
+    )
+
+
+def _leader_worker_set(set_: Document, members: Members) -> Iterator[Gang]:
+    spec = part(set_.object, "spec")
+    shape = part(spec, "leaderWorkerTemplate")
+    worker = part(shape, "workerTemplate")
+    leader = part(shape, "leaderTemplate") or worker
+    size = number(shape.get("size"), 1)
+    own, _ = members.where(set_.namespace, lambda pod: label(pod, SET_NAME) == set_.name)
+    exclusive = annotation(set_, SET_EXCLUSIVE)
+    wish = members.kueue_wish(part(worker, "metadata", "annotations"))
+    if exclusive:
+        wish = TopologyWish((exclusive,), True, f"annotation {SET_EXCLUSIVE}")
+    for index in range(min(number(spec.get("replicas"), 1), MOST_PODS)):
+        there = [one for one in own if label(one, GROUP_INDEX) == str(index)]
+        new = [
+            made(set_, leader if n == 0 else worker, f"{index}-{n}") for n in range(len(there), min(size, MOST_PODS))
+        ]
+        gang = _of(set_, LEADER_WORKER_KIND, size, there, members, tuple(new))
+        yield replace(gang, name=f"{set_.title}, group {index}", topology=wish)
+
+
+def _coscheduling(group: Document, members: Members) -> Gang:
+    own, done = members.where(
+        group.namespace, lambda pod: any(label(pod, one) == group.name for one in COSCHEDULING_LABELS)
+    )
+    least = number(part(group.object, "spec").get("minMember"), 1)
+    gang = _of(group, COSCHEDULING, least, own, members, done=done)
+    return replace(gang, name=f"PodGroup of coscheduling {group.namespace}/{group.name}")
+
+
+def _volcano(group: Document, members: Members) -> Gang:
+    own, done = members.where(group.namespace, lambda pod: annotation(pod, VOLCANO_NAME) == group.name)
+    spec = part(group.object, "spec")
+    gang = _of(group, VOLCANO, number(spec.get("minMember"), 1), own, members, done=done)
+    name = f"PodGroup of Volcano {group.namespace}/{group.name}"
+    told = "unsupported: least numbers by task (spec.minTaskMember)" if spec.get("minTaskMember") else ""
+    return replace(gang, name=name, unsupported=told)
+
+
+# -- workloads of Kueue
+
+
+def _kueue_workloads(members: Members) -> Iterator[Gang]:
+    """Workloads of more than one pod that no gang above stands for."""
+    for workload in members.snapshot.documents(KUEUE_WORKLOADS):
+        owners: list[Object] = part(workload.object, "metadata").get("ownerReferences") or []
+        owner = owners[0] if owners else {}
+        spec, status = part(workload.object, "spec"), part(workload.object, "status")
+        ended = any(
+            one.get("type") == "Finished" and one.get("status") == "True" for one in status.get("conditions") or ()
+        )
+        if ended or spec.get("active") is False or _told_already(owner, workload.namespace, members):
+            continue
+        gang = _kueue_workload(workload, owner, members)
+        if gang.least > 1:
+            yield gang
+
+
+def _told_already(owner: Object, namespace: str, members: Members) -> bool:
+    """Whether the gang is one of those above: of pods, or of an object that is there."""
+    sets = (*members.snapshot.documents(JOB_SET), *members.snapshot.documents(LEADER_WORKER_SET))
+    there = {(one.kind, one.namespace, one.name) for one in sets}
+    return owner.get("kind") == "Pod" or (owner.get("kind"), namespace, owner.get("name")) in there
+
+
+def _kueue_workload(workload: Document, owner: Object, members: Members) -> Gang:
+    spec, status = part(workload.object, "spec"), part(workload.object, "status")
+    own, _ = members.where(workload.namespace, lambda pod: _owned(pod, owner))
+    # Those that have ended are in reclaimablePods.
+    back = {one.get("name"): number(one.get("count"), 0) for one in status.get("reclaimablePods") or ()}
+    assigned = {one.get("name"): one for one in part(status, "admission").get("podSetAssignments") or ()}
+    least, new, wish, left = 0, [], None, len(own)
+    for pod_set in spec.get("podSets") or ():
+        name = pod_set.get("name")
+        given = assigned.get(name, {})
+        count = number(given.get("count"), number(pod_set.get("count"), 1)) - back.get(name, 0)
+        least += max(count, 0)
+        missing = max(count - left, 0)
+        left = max(left - count, 0)
+        selector = _flavor_labels(part(given, "flavors"), members)
+        template = part(pod_set, "template")
+        new += [made(workload, template, f"{name}-{n}", selector) for n in range(min(missing, MOST_PODS))]
+        wish = wish or _wish(pod_set, members)
+    gang = _of(workload, KUEUE_WORKLOAD, least, own, members, tuple(new))
+    priority = spec.get("priority")
+    title = f"Workload of Kueue {workload.namespace}/{workload.name}"
+    if owner:
+        title += f" ({owner.get('kind')} {owner.get('name')})"
+    return replace(gang, name=title, topology=wish, priority=priority if isinstance(priority, int) else gang.priority)
+
+
+def _owned(pod: Document, owner: Object) -> bool:
+    found = controller(pod.object)
+    return found is not None and (found.get("kind"), found.get("name")) == (owner.get("kind"), owner.get("name"))
+
+
+def _flavor_labels(flavors: Object, members: Members) -> Mapping[str, str]:
+    """The node labels of the flavors that were assigned."""
+    found: dict[str, str] = {}
+    for document in members.snapshot.documents(FLAVORS):
+        if document.name in flavors.values():
+            found |= {key: str(value) for key, value in part(document.object, "spec", "nodeLabels").items()}
+    return found
+
+
+def _wish(pod_set: Object, members: Members) -> TopologyWish | None:
+    request = part(pod_set, "topologyRequest")
+    for name, required in (("required", True), ("preferred", False)):
+        if isinstance(request.get(name), str):
+            return TopologyWish(members.levels(str(request[name])), required, f"topologyRequest.{name}")
+    return members.kueue_wish(part(pod_set, "template", "metadata", "annotations"))
+
+
+__all__ = ["of_operators"]
