@@ -17,6 +17,7 @@ from regauge.cli import (
     conformance,
     contract,
     convert,
+    dashboard,
     driver,
     examples,
     explain,
@@ -43,6 +44,7 @@ Start here:
   regauge rehearse                a first move, live, in a minute, on this machine alone
   regauge assess                  what your current cluster would need to move (reads only)
   regauge audit                   what is wrong with devices in it, and what to do (reads only)
+  regauge dashboard               devices, holders, what waits and why, on a live page (reads only)
   regauge inventory estate.zip    every device by physical identity: who advertises it, who holds it
   regauge explain pod NAME        why a pod waits, or where it may go and what it holds
   regauge whatif --drain NODE     what a change would do, before it is made
@@ -72,6 +74,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("assess", assess.command),
     ("inventory", inventory.command),
     ("audit", audit.command),
+    ("dashboard", dashboard.command),
     ("explain", explain.command),
     ("whatif", whatif.command),
     ("export", export.command),

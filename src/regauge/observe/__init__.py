@@ -1,4 +1,8 @@
-"""What is going on: who holds which device, over both stacks."""
+"""What is going on: who holds which device, over both stacks.
+
+Imported by name: `regauge.observe.watching`, which follows a cluster; `regauge.observe.dashboard`, and its
+`regauge.observe.dashboard.server` and `regauge.observe.dashboard.serving`, which load an HTTP server.
+"""
 
 from regauge.observe.correlation import Correlation, Holding, containers_with, correlate, seconds
 from regauge.observe.owners import NOBODY, Owner, Owners

@@ -1,6 +1,6 @@
 """The rollout of a plan: the one half of `migrate` that acts on a cluster, by `kube` only. Imported by name."""
 
-from regauge.migrate.rollout.ledger import PAUSE, Holder, Ledger
+from regauge.migrate.rollout.ledger import PAUSE, PREFIX, Holder, Ledger, record_in
 from regauge.migrate.rollout.looking import Reports, no_reports
 from regauge.migrate.rollout.record import (
     ROLLOUT_STATES,
@@ -17,6 +17,7 @@ from regauge.migrate.rollout.running import Options, Rollout
 
 __all__ = [
     "PAUSE",
+    "PREFIX",
     "ROLLOUT_STATES",
     "STEP_STATES",
     "Holder",
@@ -32,4 +33,5 @@ __all__ = [
     "StepRecord",
     "StepState",
     "no_reports",
+    "record_in",
 ]

@@ -29,6 +29,12 @@ class Holder:
     namespace: str = "regauge"
 
 
+def record_in(config_map: Object, place: str) -> Record | None:
+    """The record that a ConfigMap holds; None where it holds none. Raises `InputError` for one that cannot be read."""
+    text = (config_map.get("data") or {}).get(_RECORD)
+    return read_record(unpacked(text, place), place) if text is not None else None
+
+
 class Ledger:
     """The records of one rollout. A write that did not come through raises; nothing is done before it is written."""
 
@@ -113,8 +119,7 @@ class Ledger:
             found = await self._kube.get(CONFIG_MAP, self._name, self._holder.namespace)
         except NotFound:
             return None
-        text = (found.get("data") or {}).get(_RECORD)
-        return read_record(unpacked(text, self.place), self.place) if text is not None else None
+        return record_in(found, self.place)
 
     async def open(self, plan: Plan) -> Record:
         """The record of this plan, made where there is none. Raises `InputError` for a record of another plan of the name."""

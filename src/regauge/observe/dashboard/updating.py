@@ -1,0 +1,176 @@
+"""Keeps the tables of the page up to date: what devices do at once, why pods wait and what is wrong when there is time.
+
+An estate is looked at in a thread of its own, so that readers are answered meanwhile. What one look costs decides how soon
+the next one comes: a cluster that never rests gets a look as often as this machine can afford.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from regauge.audit import AuditInput, Ground, audit_ground
+from regauge.base import Clock, Randomness
+from regauge.collect import Estate, reports_of
+from regauge.model import Rules, Snapshot
+from regauge.observe.dashboard.details import device_details
+from regauge.observe.dashboard.devices import device_tables
+from regauge.observe.dashboard.feed import Feed
+from regauge.observe.dashboard.findings import finding_tables
+from regauge.observe.dashboard.looking import Look
+from regauge.observe.dashboard.rollouts import rollout_tables
+from regauge.observe.dashboard.tables import Row, Table
+from regauge.observe.dashboard.waiting import Asking, Explained, waiting_table
+from regauge.observe.watching import Watched
+from regauge.scheduler import State, as_stored
+
+SOONEST_S, LATEST_S = 0.3, 30.0
+DEEP_SOONEST_S = 4.0
+RESTS = 2.0
+"""After a look this many times its duration passes before the next one of its kind."""
+
+EXPLAINING_S = 10.0
+LOOK_AROUND_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a dashboard asks for beside the estate."""
+
+    clock: Clock
+    chance: Randomness
+    rules: Rules
+
+
+class Dashboard:
+    """The tables in `feed`, made from one estate (`show`) or from a cluster that is followed (`follow`)."""
+
+    def __init__(self, feed: Feed, world: World) -> None:
+        self.feed = feed
+        self._world = world
+        self._about: dict[str, Row] = {}
+        self._look: Look | None = None
+        self._explained = Explained()
+
+    def details(self, name: str) -> Mapping[str, object] | None:
+        """What is known of a device beside its row, by the row's name."""
+        return device_details(self._look, name) if self._look is not None else None
+
+    async def show(self, estate: Estate) -> None:
+        """Show an estate that does not change. Raises `InputError` for objects that cannot be read at all."""
+        self._tell("page", mode="still", source=estate.source, kubernetes=estate.git_version or "")
+        self._publish(await asyncio.to_thread(self._devices, estate))
+        await self._look_deeper(replace(estate, snapshot=_own(estate.snapshot)))
+
+    async def follow(self, watched: Watched, estate: Estate) -> None:
+        """Follow a cluster until cancelled. `estate` says what it is; its objects are those of `watched`."""
+        self._tell("page", mode="live", source=estate.source, kubernetes=estate.git_version or "", state="reading")
+        while not watched.ready:
+            await self._news(watched, watched.revision, LOOK_AROUND_S)
+            self._tell_lost(watched)
+        deep: asyncio.Task[None] | None = None
+        try:
+            while True:
+                began_s = self._world.clock.monotonic_s()
+                revision = watched.revision
+                now = replace(estate, snapshot=watched.snapshot(), skipped=watched.skipped)
+                self._publish(await asyncio.to_thread(self._devices, now))
+                self._tell_lost(watched)
+                if deep is None or deep.done():
+                    if deep is not None:
+                        deep.result()
+                    deep = asyncio.create_task(self._follow_deeper(replace(now, snapshot=_own(now.snapshot))))
+                took_s = self._world.clock.monotonic_s() - began_s
+                await self._world.clock.sleep(max(SOONEST_S, RESTS * took_s))
+                await self._rest(watched, revision)
+        finally:
+            if deep is not None:
+                deep.cancel()
+
+    async def _rest(self, watched: Watched, revision: int) -> None:
+        """Wait for news; but ages go on without any."""
+        until_s = self._world.clock.monotonic_s() + LATEST_S
+        while watched.revision == revision and self._world.clock.monotonic_s() < until_s:
+            await self._news(watched, revision, LOOK_AROUND_S)
+            self._tell_lost(watched)
+
+    async def _news(self, watched: Watched, revision: int, within_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await watched.changed(revision)
+
+    async def _follow_deeper(self, estate: Estate) -> None:
+        began_s = self._world.clock.monotonic_s()
+        await self._look_deeper(estate)
+        took_s = self._world.clock.monotonic_s() - began_s
+        await self._world.clock.sleep(max(DEEP_SOONEST_S, RESTS * took_s))
+
+    async def _look_deeper(self, estate: Estate) -> None:
+        """What waits and what is wrong. A mistake of ours in one of many rules is told on the page and takes nothing else
+        from whoever needs it now."""
+        if "deep" not in self._about:
+            self._tell("deep", state="looking")
+        try:
+            self._publish(await asyncio.to_thread(self._deep, estate))
+        except Exception as error:
+            self._tell("deep", state="failed", why=f"{type(error).__name__}: {error}")
+        else:
+            self._tell("deep", state="known", why="", atS=int(self._world.clock.now_s()))
+
+    # -- the two looks
+
+    def _devices(self, estate: Estate) -> dict[str, Table]:
+        ground = Ground(self._given(estate))
+        look = Look(ground.snapshot, self._world.rules, self._world.clock.now_s(), ground.given.reports)
+        tables = {**device_tables(look), **rollout_tables(look.snapshot)}
+        self._look = look
+        return tables
+
+    def _deep(self, estate: Estate) -> dict[str, Table]:
+        ground = Ground(self._given(estate))
+        stored = as_stored(ground.snapshot)
+        look = Look(stored, self._world.rules, self._world.clock.now_s(), ground.given.reports)
+        until_s = self._world.clock.monotonic_s() + EXPLAINING_S
+        asking = Asking(
+            explained=self._explained,
+            state=ground.state if stored is ground.snapshot else State.of(stored, self._world.rules),
+            chance=self._world.chance,
+            go_on=lambda: self._world.clock.monotonic_s() < until_s,
+        )
+        beside = [(one.what, one.why) for one in estate.skipped]
+        beside += [(document.title, str(error)) for document, error in ground.unreadable]
+        return {"waiting": waiting_table(look, asking), **finding_tables(audit_ground(ground, None), beside)}
+
+    def _given(self, estate: Estate) -> AuditInput:
+        return AuditInput(
+            snapshot=estate.snapshot,
+            rules=self._world.rules,
+            source=estate.source,
+            now_s=self._world.clock.now_s(),
+            nodes=estate.nodes,
+            reports=reports_of(estate) if estate.nodes else (),
+            server_version=estate.git_version or "",
+        )
+
+    # -- telling
+
+    def _publish(self, tables: Mapping[str, Table]) -> None:
+        if self.feed.publish(tables) and self._about.get("page", {}).get("mode") == "live":
+            self._tell("page", state="current", atS=int(self._world.clock.now_s()))
+
+    def _tell(self, name: str, **what: Any) -> None:
+        self._about = {**self._about, name: {**self._about.get(name, {}), **what}}
+        self.feed.publish({"about": self._about})
+
+    def _tell_lost(self, watched: Watched) -> None:
+        since_s = int(min(watched.lost.values(), default=0))
+        if self._about["page"].get("lostS", 0) != since_s:
+            self._tell("page", lostS=since_s)
+
+
+def _own(snapshot: Snapshot) -> Snapshot:
+    """The same snapshot for another thread: what is remembered in one is not seen by the other."""
+    return snapshot.replaced({kind: snapshot.documents(kind) for kind in snapshot.kinds()})
