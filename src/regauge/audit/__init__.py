@@ -3,6 +3,7 @@
 `audit_estate` looks at the objects of a cluster and at what its nodes say, `audit_cdi` at the files of one node
 (`regauge.model.node_files`). `checklist` answers the ten questions before production. A contract is what a platform promises:
 `draft` makes one of an estate, `check_contract` holds it against one, `contract_differences` compares clusters.
+`rights_matrix` says who may do what with devices, `guarding_policies` keeps tenants from it.
 """
 
 from regauge.audit.auditing import EstateAudit, audit_estate, audit_ground
@@ -28,14 +29,18 @@ from regauge.audit.contract_promises import ContractCheck, Kept, Promise, contra
 from regauge.audit.contract_text import blanks, write_contract
 from regauge.audit.findings import Evidence, Finding, Layer, Severity, Unknown, as_document, in_order, is_at_least
 from regauge.audit.generators import Generator, generator_of
-from regauge.audit.ground import AuditInput, Ground, House
+from regauge.audit.ground import AuditInput, Ground
+from regauge.audit.guarding import Guarded, guarded, guarding_policies
+from regauge.audit.owner_policy import OwnerPolicy, read_owner_policy
 from regauge.audit.proofs import Answer, Proofs, read_proofs
 from regauge.audit.questions import Item, checklist
 from regauge.audit.registry import Profile, Rule, audit_rules, page_of
 from regauge.audit.rendering import AuditReport, as_annotations, as_junit, as_markdown, as_sarif, audit_document
+from regauge.audit.rights_matrix import DEEDS, Row, matrix_document, rights_matrix
 from regauge.audit.waivers import Settled, Waived, Waiver, read_waivers, settle
 
 __all__ = [
+    "DEEDS",
     "Answer",
     "AuditInput",
     "AuditReport",
@@ -52,17 +57,19 @@ __all__ = [
     "Finding",
     "Generator",
     "Ground",
+    "Guarded",
     "HookUse",
-    "House",
     "Item",
     "Kept",
     "Layer",
     "Leftover",
     "ListedDevice",
+    "OwnerPolicy",
     "Profile",
     "Promise",
     "Proofs",
     "ReadContract",
+    "Row",
     "Rule",
     "Settled",
     "Severity",
@@ -91,15 +98,20 @@ __all__ = [
     "device_catalog",
     "draft",
     "generator_of",
+    "guarded",
+    "guarding_policies",
     "in_order",
     "is_at_least",
     "is_contract",
     "leftover_files",
     "listed_devices",
+    "matrix_document",
     "page_of",
     "read_contract",
+    "read_owner_policy",
     "read_proofs",
     "read_waivers",
+    "rights_matrix",
     "settle",
     "with_answers",
     "write_contract",

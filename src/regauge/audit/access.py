@@ -14,8 +14,10 @@ _ACCOUNTS_OF = "system:serviceaccounts:"
 _EVERYBODY = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous")
 
 
-def is_tenant(subject: Subject) -> bool:
-    """Whether a subject is none of the cluster's own parts and operators."""
+def is_tenant(ground: Ground, subject: Subject) -> bool:
+    """Whether a subject is none of the cluster's own parts and operators, and none that the owner's policy names."""
+    if str(subject) in ground.given.policy.operators:
+        return False
     if subject.kind == "ServiceAccount":
         return subject.namespace not in _OPERATOR_NAMESPACES
     if subject.name.startswith("system:serviceaccount:"):
@@ -39,7 +41,7 @@ def gives_everything(grant: Grant) -> bool:
 def tenants(ground: Ground, own: frozenset[Subject] = frozenset()) -> Iterator[Grant]:
     """What is given to subjects that are neither the cluster's own nor in `own`, short of everything."""
     for grant in ground.rights.grants:
-        if is_tenant(grant.subject) and grant.subject not in own and not gives_everything(grant):
+        if is_tenant(ground, grant.subject) and grant.subject not in own and not gives_everything(grant):
             yield grant
 
 

@@ -89,6 +89,9 @@ def _unseen(ground: Ground, profile: Profile | None) -> Iterator[Unknown]:
                 yield Unknown(what, f"the input holds no {kind.kind}")
         if not ground.has(RESOURCE_CLAIM) and ground.given.nodes:
             yield Unknown("claims that drivers hold and the API does not have", "the input holds no ResourceClaim")
+        if ground.rights.dangling:
+            names = some([one.title for one in ground.rights.dangling])
+            yield Unknown(f"what {names} gives", "the role that it names is not in the input")
         if not ground.given.server_version:
             yield Unknown("version skew", "the input does not tell the version of the API server")
     if profile in _WITHOUT_NODES:

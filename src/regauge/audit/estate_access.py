@@ -37,7 +37,12 @@ def everything_given(ground: Ground) -> Iterator[Spot]:
     """ACCESS-EVERYTHING: subjects beside the operators may do everything, and so write classes, slices and drivers."""
     own = own_accounts(ground)
     for grant in ground.rights.grants:
-        if gives_everything(grant) and not grant.namespace and is_tenant(grant.subject) and grant.subject not in own:
+        if (
+            gives_everything(grant)
+            and not grant.namespace
+            and is_tenant(ground, grant.subject)
+            and grant.subject not in own
+        ):
             yield may(grant, "do everything")
 
 

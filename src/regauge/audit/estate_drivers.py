@@ -96,7 +96,10 @@ def wide_paths(ground: Ground) -> Iterator[Spot]:
     """DRIVER-HOSTPATH: a driver mounts more of the host than devices, plugin directories and CDI directories."""
     for driver in drivers(ground):
         writable = _writable(driver)
-        wide = {name: path for name, path in driver.host_paths.items() if _is_wide(path)}
+        allowed = ground.given.policy.host_paths
+        wide = {
+            name: path for name, path in driver.host_paths.items() if _is_wide(path) or not _is_allowed(path, allowed)
+        }
         if wide:
             bad = [path for name, path in wide.items() if name in writable]
             told = f"can write {some(bad)} of the host" if bad else f"can read {some(list(wide.values()))} of the host"
@@ -139,6 +142,10 @@ def _writable(driver: Driver) -> set[str]:
 
 def _is_wide(path: str) -> bool:
     return (path.rstrip("/") or "/") in _WIDE or path.endswith(_SOCKETS)
+
+
+def _is_allowed(path: str, allowed: tuple[str, ...] | None) -> bool:
+    return allowed is None or _below(path, (*_SERVING, *(one.rstrip("/") for one in allowed)))
 
 
 def _below(path: str, places: tuple[str, ...]) -> bool:

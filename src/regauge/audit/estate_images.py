@@ -15,7 +15,7 @@ _HUB = "docker.io/"
 
 def foreign(ground: Ground) -> Iterator[Spot]:
     """IMAGE-FOREIGN: an image of a driver comes from a registry that the owner does not allow."""
-    allowed = ground.given.house.registries
+    allowed = ground.given.policy.registries
     if not allowed:
         return
     for driver in drivers(ground):
@@ -31,7 +31,7 @@ def foreign(ground: Ground) -> Iterator[Spot]:
 
 def unsigned(ground: Ground) -> Iterator[Spot]:
     """IMAGE-UNSIGNED: signatures are wanted, and no admission policy of the input verifies those of a driver's images."""
-    if not ground.given.house.signatures or _verifying(ground):
+    if not ground.given.policy.signatures or _verifying(ground):
         return
     for driver in drivers(ground):
         images = [str(one.get("image")) for one in driver.containers]

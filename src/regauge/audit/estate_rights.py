@@ -73,7 +73,7 @@ def claim_status(ground: Ground) -> Iterator[Spot]:
     granular = ground.rules.on(_GRANULAR)
     own = own_accounts(ground)
     for grant in ground.rights.grants:
-        if grant.subject not in own and not is_tenant(grant.subject):
+        if grant.subject not in own and not is_tenant(ground, grant.subject):
             continue
         verbs = [
             verb

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from regauge.audit.cdi_node import CdiNode
 from regauge.audit.findings import Evidence, Severity
+from regauge.audit.owner_policy import OwnerPolicy
 from regauge.audit.selectors import Selected, select
 from regauge.base import InputError, Where
 from regauge.inventory import Inventory, claim_names, newest_slices, take_inventory
@@ -57,23 +58,11 @@ GRACE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class House:
-    """What the owner of a cluster wants of what serves devices, beyond what holds for everybody.
-
-    `registries`: where images may come from, as the beginning of their names; empty is anywhere. `host_paths`: what may be
-    mounted of the host beside what serving devices needs. `signatures`: whether an admission policy must verify images.
-    """
-
-    registries: tuple[str, ...] = ()
-    host_paths: tuple[str, ...] | None = None
-    signatures: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class AuditInput:
     """What is audited. `rules`: of the version and gates it runs with; `to`: those it is to be upgraded to, if any.
 
-    `nodes` are files of nodes by name, `reports` what nodes tell of their devices, `now_s` the moment in seconds since 1970.
+    `nodes` are files of nodes by name, `reports` what nodes tell of their devices, `now_s` the moment in seconds since 1970,
+    `policy` what the owner wants beyond the rules.
     """
 
     snapshot: Snapshot
@@ -84,7 +73,7 @@ class AuditInput:
     reports: tuple[NodeReport, ...] = ()
     server_version: str = ""
     to: Rules | None = None
-    house: House = House()
+    policy: OwnerPolicy = field(default_factory=OwnerPolicy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from regauge.cli.findings import counted, tell_finding
 from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, rules_of, tell_skipped
 from regauge.cli.output import Format, print_document, print_table, say, tell, write_file
 from regauge.cli.reading import read_estate
+from regauge.cli.rights import AllowedRegistries, PolicyFile, owner_policy
 
 if TYPE_CHECKING:
     from regauge.audit import AuditInput, AuditReport, Profile
@@ -93,6 +94,8 @@ def command(
     contract: ContractFile = None,
     flavors: Flavors = None,
     nodes: NodeRecords = None,
+    policy: PolicyFile = None,
+    allowed_registry: AllowedRegistries = None,
     fail_on: FailOnOption = FailOn.error,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
@@ -112,6 +115,7 @@ def command(
     regauge audit --profile upgrade --to 1.37
     regauge audit --waivers waivers.yaml --fail-on warning
     """
+    from dataclasses import replace
     from time import time
 
     from regauge.audit import Severity, is_at_least
@@ -126,6 +130,7 @@ def command(
     estate = with_records(read_estate(place, kubeconfig, context, more=AUDIT_KINDS), nodes)
     tell_skipped(estate)
     given = _given(estate, kube_version, feature_gates, to, profile, time())
+    given = replace(given, policy=owner_policy(policy, allowed_registry))
     asked = _Asked(For(profile) if profile else None, waivers, tuple(evidence or ()), contract, flavors)
     report = _report(given, estate, asked)
     _write(report, output, output_file)

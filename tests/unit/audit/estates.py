@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from regauge.audit import AuditInput, House
+from regauge.audit import AuditInput, OwnerPolicy
 from regauge.base import Where
 from regauge.collect import Estate, reports_of
 from regauge.features import rules
@@ -45,8 +45,11 @@ def estate_of(documents: list[Document], given: Mapping[str, Any]) -> AuditInput
         reports_of(Estate(snapshot, "fixture", nodes=nodes)),
         given.get("serverVersion", "v1.36.3"),
         rules(given["to"]) if "to" in given else None,
-        House(
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in given.get("house", {}).items()}
+        OwnerPolicy(
+            **{
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in given.get("policy", {}).items()
+            }
         ),
     )
 
