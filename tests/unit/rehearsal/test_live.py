@@ -125,7 +125,7 @@ def test_after_kill_9_no_process_stays_and_the_next_run_clears_up(here: Place) -
 )
 def test_told_to_stop_it_ends_what_it_started(here: Place, number: signal.Signals, code: int, says: str) -> None:
     with here.started("rehearse") as process:
-        wait_for_line(process, "Workload A runs")
+        wait_for_line(process, "Every device is owned")
         process.send_signal(number)
         done = rest(process)
     assert done.code == code
