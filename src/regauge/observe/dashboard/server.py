@@ -187,7 +187,7 @@ class Readers:
             while True:
                 events = self._feed.since(place)
                 if events is None:
-                    await self._told(send, b"event: again\ndata: {}\n\n")
+                    await self._told(send, b"event: again\ndata: {}\n\n", last=True)
                     return
                 for event in events:
                     await self._told(send, b"id: " + event.id.encode() + b"\ndata: " + event.data + b"\n\n")
@@ -201,10 +201,10 @@ class Readers:
         finally:
             self._count -= 1
 
-    async def _told(self, send: Send, data: bytes) -> None:
+    async def _told(self, send: Send, data: bytes, *, last: bool = False) -> None:
         """Raises `TimeoutError` for a reader that does not read."""
         async with asyncio.timeout(SEND_WITHIN_S):
-            await send({"type": "http.response.body", "body": data, "more_body": True})
+            await send({"type": "http.response.body", "body": data, "more_body": not last})
 
 
 class _Stream(Response):

@@ -65,6 +65,7 @@ async def serving(app: Starlette, site: Site) -> AsyncIterator[int]:
         port=site.port,
         lifespan="off",
         log_config=None,
+        log_level="critical",
         access_log=False,
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
