@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,13 @@ class Place:
                     if any(item.startswith(marker) for item in (entry / "environ").read_bytes().split(b"\0")):
                         found.append(int(entry.name))
         return found
+
+    def processes_left(self, within_s: float = 5) -> list[int]:
+        """Processes that are still there after a while: the kernel ends the children of a dead parent, in its own time."""
+        ends_s = time.monotonic() + within_s
+        while (left := self.processes()) and time.monotonic() < ends_s:
+            time.sleep(0.02)
+        return left
 
     def run_directories(self) -> list[Path]:
         return sorted(self.directory.glob("regauge/run-*"))

@@ -110,7 +110,7 @@ def test_after_kill_9_no_process_stays_and_the_next_run_clears_up(here: Place) -
         process.send_signal(signal.SIGKILL)
         assert rest(process).code == -signal.SIGKILL
     assert children
-    assert here.processes() == []
+    assert here.processes_left() == []
     assert here.mounts() == []
     (left,) = here.run_directories()
     done = here.run("rehearse")
