@@ -81,6 +81,12 @@ def load_connection(
     return _connection(merged, name)
 
 
+def context_names(environment: Mapping[str, str], *, kubeconfig: str = "", home: str = "") -> tuple[str, ...]:
+    """The contexts that may be named, sorted; none where there is no kubeconfig. Raises `InputError` as `load_connection`."""
+    merged = _merged(_files(environment, kubeconfig, home))
+    return tuple(sorted(merged["contexts"])) if merged is not None else ()
+
+
 def _files(environment: Mapping[str, str], kubeconfig: str, home: str) -> list[str]:
     if kubeconfig:
         return [kubeconfig]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -208,7 +208,7 @@ class _Ground:
     def _why_pending(self, claim: ResourceClaim, waiting: Sequence[Pod]) -> str:
         answer = self._explained(claim)
         if not answer.good:
-            return answer.text
+            return _in_short(answer)
         if not waiting:
             return "no pod names it"
         return self._pod_text(min(waiting, key=lambda one: one.metadata.name))
@@ -217,8 +217,7 @@ class _Ground:
         """Claims of one form are asked about once."""
         key = msgspec.json.encode((claim.metadata.namespace if _asks_admin(claim) else "", claim.spec))
         if key not in self._answers:
-            answer = explain_claim(self.state, claim)
-            self._answers[key] = replace(answer, text=answer.text.replace(f"claim {answer.claim}: ", ""))
+            self._answers[key] = explain_claim(self.state, claim)
         return self._answers[key]
 
     def _pod_text(self, pod: Pod) -> str:
@@ -234,6 +233,13 @@ class _Ground:
         if self._state is None:
             self._state = State.of(self._snapshot, self._rules)
         return self._state
+
+
+def _in_short(answer: ClaimAnswer) -> str:
+    """The main reason, without what the explain engine says about the whole attempt before an error."""
+    failing = [] if answer.cluster is None else [one for one in answer.cluster.nodes.values() if one.outcome == "error"]
+    text = f"error on {failing[0].node}: {failing[0].text}" if failing and failing[0].node else answer.text
+    return text.replace(f"claim {answer.claim}: ", "")
 
 
 def _asks_admin(claim: ResourceClaim) -> bool:

@@ -36,7 +36,7 @@ from regauge.observe.device_facts import (
 )
 
 NO_NODE = "(no node)"
-NOT_VISIBLE = "which device is decided by the node's kubelet, not visible from the API"
+NOT_VISIBLE = "device decided by kubelet, not visible from the API"
 
 
 class DeviceState(StrEnum):

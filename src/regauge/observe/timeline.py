@@ -25,6 +25,9 @@ from regauge.observe.timeline_pods import pod_moments, pods_of
 __all__ = ["Certainty", "Moment", "Period", "PeriodKind", "Step", "Timeline", "in_order", "timeline_of"]
 
 
+_Told = tuple[str, Step, str]
+
+
 class PeriodKind(StrEnum):
     """What a stretch of time was spent with."""
 
@@ -104,18 +107,16 @@ def timeline_of(
 def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
     """By time, and where times are the same by what comes first in the life of a claim; each once, as surely as it is known.
 
-    What is noted or seen is not also told as inferred; of several bounds the tightest stays.
+    What is noted is not also told as seen, and neither as inferred; of several bounds the tightest stays.
     """
-    best: dict[tuple[str, Step, str], Moment] = {}
-    sure: dict[Moment, None] = {}
-    for one in moments:
-        key = (one.subject, one.step, one.text)
-        if not one.inferred:
-            sure[one] = None
-        elif key not in best or one.at_s < best[key].at_s:
-            best[key] = one
-    known = {(one.subject, one.step, one.text) for one in sure}
-    kept = [*sure, *(one for key, one in best.items() if key not in known)]
+    by_rank: dict[_Told, dict[int, list[Moment]]] = {}
+    for one in dict.fromkeys(moments):
+        rank = 2 if one.inferred else int(one.certainty is Certainty.seen)
+        by_rank.setdefault((one.subject, one.step, one.text), {}).setdefault(rank, []).append(one)
+    kept: list[Moment] = []
+    for ranks in by_rank.values():
+        best = min(ranks)
+        kept += ranks[best] if best < 2 else [min(ranks[best], key=lambda one: one.at_s)]
     return tuple(sorted(kept, key=lambda one: (one.at_s, one.step.rank, one.subject, one.text)))
 
 
