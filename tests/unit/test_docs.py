@@ -77,6 +77,19 @@ spec:
 """
 
 
+MIXED: Object = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceSlice",
+    "metadata": {"name": "shared"},
+    "spec": {
+        "driver": "gpu.nvidia.com",
+        "nodeName": "shared",
+        "pool": {"name": "shared", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": name, "attributes": {"productName": {"string": name}}} for name in ("a", "b")],
+    },
+}
+
+
 def code(text: str) -> Iterator[str]:
     """What a page shows as code, line by line: fenced blocks with their continued lines joined, then spans."""
     for block in FENCE.findall(text):
@@ -324,8 +337,10 @@ def test_fields_of_an_assessment_are_those_of_its_page(dump: Path, tmp_path: Pat
     told, opaque = documented("assess.md")
     assert opaque == {"nodePools[].devicePlugin", "nodePools[].dra"}
     shutil.copytree(dump, tmp_path, dirs_exist_ok=True)
-    shared = {"name": "shared", "labels": {"nvidia.com/gpu.replicas": "4"}}
+    shared: dict[str, Any] = {"name": "shared", "labels": {"nvidia.com/gpu.replicas": "4"}}
+    shared["labels"]["nvidia.com/gpu.product"] = "A"
     (tmp_path / "node.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": shared}))
+    (tmp_path / "slice.json").write_text(json.dumps(MIXED))
     dump = tmp_path
     result = CliRunner().invoke(app, ["assess", str(dump), "--need", "attributes", "-o", "json"])
     assert result.exit_code == 0

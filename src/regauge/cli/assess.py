@@ -21,7 +21,9 @@ from regauge.cli.reading import read_estate
 
 if TYPE_CHECKING:
     from regauge.collect import Estate
+    from regauge.features import Platform
     from regauge.migrate import Assessment, AssessRow, Growth, Judgement, Told
+    from regauge.model import Rules
 
 SCHEMA = "regauge.assess/v1"
 
@@ -45,6 +47,12 @@ def command(
             help="What you need that no manifest shows: attributes, sharing, topology or network.",
         ),
     ] = None,
+    platform: Annotated[
+        str | None,
+        typer.Option(
+            "--platform", metavar="NAME", help="A managed control plane: eks. Default: as versions and nodes show."
+        ),
+    ] = None,
 ) -> None:
     """Show every workload that asks for accelerators, and what each would need to move to DRA. Reads only.
 
@@ -57,6 +65,7 @@ def command(
     """
     estate = read_estate(input_, kubeconfig, context, namespace or "")
     rules = rules_of(estate, kube_version, feature_gates)
+    managed = _managed(estate, rules, platform, feature_gates)
     from regauge.migrate import assess, assessment_blocks, device_matcher
 
     found = assess(estate.snapshot, rules, device_matcher(rules), _said(need or []))
@@ -65,8 +74,23 @@ def command(
     elif output is ReportFormat.table:
         tell_skipped(estate)
         _print(found, estate, rules.minor)
+        if managed is not None:
+            say(f"{managed.title}: {managed.gates} See regauge features --platform {managed.id}.")
     else:
-        print_document(assess_document(found, estate, rules.minor), output)
+        print_document(assess_document(found, estate, rules.minor, managed), output)
+
+
+def _managed(estate: Estate, rules: Rules, name: str | None, feature_gates: str | None) -> Platform | None:
+    """The managed control plane that is named, or seen. Gates that nobody can set there are refused."""
+    from regauge.features import check_settable, parse_feature_gates, platform_named, platform_seen
+
+    nodes = estate.snapshot.nodes
+    versions = (estate.git_version or "", *(node.status.node_info.kubelet_version for node in nodes))
+    labels = {label for node in nodes for label in node.metadata.labels or {}}
+    found = platform_named(name) if name else platform_seen(versions, labels)
+    if found is not None and feature_gates:
+        check_settable(found, rules.minor, parse_feature_gates(feature_gates).items())
+    return found
 
 
 def _said(texts: list[str]) -> dict[str, tuple[str, ...]]:
@@ -131,6 +155,7 @@ def _print(found: Assessment, estate: Estate, minor: str) -> None:
     ]
     print_table(("NODE POOL", "VERDICT", "NODES", "BY DEVICE PLUGIN", "BY DRA"), pools)
     _print_sharing(found)
+    _print_mixed(found)
     _print_verdicts(found)
     _print_dependents(found)
     ready = sum(row.ready for row in found.rows if row.stack.value == "device-plugin")
@@ -147,6 +172,24 @@ def _print_sharing(found: Assessment) -> None:
         print_table(
             ("NODE POOL", "SHARES BY", "NODES", "SEEN BY", "BY CLAIM"),
             [(item.pool, item.how, str(item.nodes), ", ".join(item.evidence), item.by_claim) for item in found.sharing],
+        )
+
+
+def _print_mixed(found: Assessment) -> None:
+    if found.mixed:
+        print()
+        print_table(
+            ("NODE", "LABEL", "DEVICES THAT ARE SO", "PUBLISHED", "CHOSEN BY"),
+            [
+                (
+                    item.node,
+                    f"{item.label}={item.value}",
+                    f"{item.as_said} of {item.devices}",
+                    ", ".join(item.seen),
+                    ", ".join(item.workloads) or "-",
+                )
+                for item in found.mixed
+            ],
         )
 
 
@@ -194,12 +237,16 @@ def _print_dependents(found: Assessment) -> None:
     )
 
 
-def assess_document(found: Assessment, estate: Estate, minor: str) -> dict[str, Any]:
+def assess_document(found: Assessment, estate: Estate, minor: str, managed: Platform | None = None) -> dict[str, Any]:
     """The assessment as JSON."""
+    from regauge.features import fixed_gates
+
     return {
         "schema": SCHEMA,
         "source": estate.source,
         "kubeVersion": minor,
+        "platform": managed.id if managed else "",
+        "fixedGates": sorted(fixed_gates(minor)) if managed else [],
         "verdict": found.verdict.value,
         "workloads": [_workload(row) for row in found.rows],
         "nodePools": [
@@ -235,6 +282,15 @@ def assess_document(found: Assessment, estate: Estate, minor: str) -> dict[str, 
             }
             for item in found.dependents
         ],
+        **_of_nodes(found),
+        "notRead": [{"what": item.what, "why": item.why} for item in estate.skipped],
+        "warnings": list(estate.warnings),
+    }
+
+
+def _of_nodes(found: Assessment) -> dict[str, Any]:
+    """What is told of nodes: how they share devices, and labels that say too little."""
+    return {
         "sharing": [
             {
                 "nodePool": item.pool,
@@ -246,8 +302,18 @@ def assess_document(found: Assessment, estate: Estate, minor: str) -> dict[str, 
             }
             for item in found.sharing
         ],
-        "notRead": [{"what": item.what, "why": item.why} for item in estate.skipped],
-        "warnings": list(estate.warnings),
+        "mixedLabels": [
+            {
+                "node": item.node,
+                "label": item.label,
+                "value": item.value,
+                "devices": item.devices,
+                "asSaid": item.as_said,
+                "seen": list(item.seen),
+                "workloads": list(item.workloads),
+            }
+            for item in found.mixed
+        ],
     }
 
 

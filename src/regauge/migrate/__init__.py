@@ -15,6 +15,7 @@ from regauge.migrate.flavors import Flavor, is_flavor, read_flavors
 from regauge.migrate.ground import Ground, ground_of
 from regauge.migrate.growth import Growth
 from regauge.migrate.matching import device_matcher
+from regauge.migrate.mixed import MixedLabel, find_mixed
 from regauge.migrate.move import CLAIM_ENTRY, Moved, to_claim, to_limits
 from regauge.migrate.patches import patch_files
 from regauge.migrate.plan_devices import expected_devices
@@ -70,6 +71,7 @@ __all__ = [
     "Ground",
     "Growth",
     "Judgement",
+    "MixedLabel",
     "Move",
     "Moved",
     "OnFailure",
@@ -109,6 +111,7 @@ __all__ = [
     "expected_devices",
     "find_dependents",
     "find_drift",
+    "find_mixed",
     "find_serving",
     "find_sharing",
     "find_workload",

@@ -14,6 +14,7 @@ from regauge.migrate.ground import ground_of
 from regauge.migrate.growth import Growth, growth_of
 from regauge.migrate.labels import describes_devices
 from regauge.migrate.limits import limit_range_blockers
+from regauge.migrate.mixed import MixedLabel, find_mixed
 from regauge.migrate.serving import DeviceMatcher, Serving, find_serving
 from regauge.migrate.sharing import Sharing, find_sharing
 from regauge.migrate.stakes import Effort, effort_of, risk_of
@@ -79,6 +80,7 @@ class Assessment:
     dependents: tuple[Dependent, ...]
     verdict: Verdict
     sharing: tuple[Sharing, ...] = ()
+    mixed: tuple[MixedLabel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ def assess(
     dependents = find_dependents(snapshot, servings.values(), workloads)
     verdict = together(row.judgement.verdict for row in rows)
     sharing = find_sharing(snapshot.nodes)
-    return Assessment(tuple(rows), pools, tuple(servings.values()), dependents, verdict, sharing)
+    mixed = find_mixed(snapshot.nodes, workloads, ground)
+    return Assessment(tuple(rows), pools, tuple(servings.values()), dependents, verdict, sharing, mixed)
 
 
 def _said(workload: Workload, said: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def assessment_blocks(found: Assessment, told: Told) -> tuple[Block, ...]:
     if told.not_read:
         blocks += [Paragraph(Word("Not read, so nothing is known of it:", "bad")), Items(told.not_read[:MAX_BARS])]
     blocks += [_pools(found), _ownership(found, told), _readiness(found.rows)]
-    blocks += [Heading("Node pools"), _pool_rows(found), *_sharing(found)]
+    blocks += [Heading("Node pools"), _pool_rows(found), *_sharing(found), *_mixed(found)]
     blocks += [Heading("Workloads"), *_workloads(found.rows), Heading("Why"), *_reasons(found.rows)]
     return (*blocks, *_dependents(found))
 
@@ -111,6 +111,24 @@ def _sharing(found: Assessment) -> Iterator[Block]:
             tuple(
                 (item.pool, item.how, str(item.nodes), Lines(item.evidence), item.by_claim, item.feature)
                 for item in found.sharing
+            ),
+        )
+
+
+def _mixed(found: Assessment) -> Iterator[Block]:
+    if found.mixed:
+        yield Heading("Labels that not every device of their node is", 3)
+        yield Grid(
+            ("node", "label", "devices that are so", "published", "chosen by"),
+            tuple(
+                (
+                    item.node,
+                    f"{item.label}={item.value}",
+                    f"{item.as_said} of {item.devices}",
+                    Lines(item.seen),
+                    Lines(item.workloads),
+                )
+                for item in found.mixed[:MAX_ROWS]
             ),
         )
 
