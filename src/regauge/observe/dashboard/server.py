@@ -7,6 +7,7 @@ run the packaged modules and talk to this server, and nothing more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
@@ -24,6 +25,7 @@ from regauge.observe.dashboard.feed import Feed
 
 SEND_WITHIN_S = 20.0
 HEARTBEAT_S = 15.0
+END_WITHIN_S = 0.2
 MOST_READERS = 64
 MOST_TOKEN_BYTES = 4096
 RETRY_MS = 2000
@@ -222,10 +224,22 @@ class _Stream(Response):
         gone = asyncio.ensure_future(_gone(receive))
         try:
             await asyncio.wait((telling, gone), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+            await _ended(send)
+            raise
         finally:
             gone.cancel()
             telling.cancel()
             await asyncio.gather(telling, gone, return_exceptions=True)
+
+
+async def _ended(send: Send) -> None:
+    """The server ends: so does the stream, in order if the reader reads."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(END_WITHIN_S):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _gone(receive: Receive) -> None:

@@ -89,6 +89,15 @@ async def serving(app: Starlette, site: Site) -> AsyncIterator[int]:
     finally:
         server.should_exit = server.force_exit = True
         await asyncio.gather(task, return_exceptions=True)
+        await _hang_up(server)
+
+
+async def _hang_up(server: uvicorn.Server) -> None:
+    """End what is still being answered: streams have no end of their own."""
+    answering = list(server.server_state.tasks)
+    for one in answering:
+        one.cancel()
+    await asyncio.gather(*answering, return_exceptions=True)
 
 
 async def _started(server: uvicorn.Server, task: asyncio.Task[None], site: Site) -> None:

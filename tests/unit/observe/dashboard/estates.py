@@ -110,7 +110,7 @@ def pod(name: str, node_name: str = "", claim_name: str = "", phase: str = "Runn
             "creationTimestamp": "2026-11-29T10:00:00Z",
         },
         "spec": {
-            "containers": [{"name": "main", **uses}],
+            "containers": [{"name": "main", "image": "app", **uses}],
             **({"nodeName": node_name} if node_name else {}),
             **named,
             **spec,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,7 +12,6 @@ import httpx
 import msgspec
 import pytest
 from starlette.types import Message
-from tests.support import missing
 
 from regauge.base import InputError
 from regauge.observe.dashboard import Delta, Door, Feed
@@ -157,18 +154,6 @@ def test_every_module_that_is_imported_is_there() -> None:
     for name, (_, data) in packaged().items():
         for other in re.findall(r"from \"\./([\w.]+)\"", data.decode()):
             assert other in packaged(), f"{name} imports {other}"
-
-
-def test_modules_are_javascript() -> None:
-    node = shutil.which("node")
-    if node is None:
-        missing("node")
-    for name, (_, data) in packaged().items():
-        if name.endswith(".js"):
-            told = subprocess.run(
-                [node, "--check", "--input-type=module"], input=data, capture_output=True, check=False
-            )
-            assert told.returncode == 0, f"{name}: {told.stderr.decode()}"
 
 
 def test_no_file_is_served_but_those_of_the_page() -> None:

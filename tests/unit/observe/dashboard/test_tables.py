@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regauge.observe.dashboard import Delta, Feed, applied, delta_between
@@ -38,7 +38,8 @@ def test_a_delta_holds_only_what_is_other(old, new) -> None:
         assert set(keys) <= old[name].keys() - new.get(name, {}).keys()
 
 
-@given(st.lists(TABLES, min_size=1, max_size=12), st.data())
+@settings(max_examples=60)
+@given(st.lists(TABLES, min_size=1, max_size=8), st.data())
 def test_who_follows_the_events_has_what_the_server_has(states, data) -> None:
     """Whatever was published, and wherever a reader began: its tables are those of the server, or it must read again."""
     feed = Feed("run", most_bytes=data.draw(st.sampled_from([0, 60, 1 << 20])))
