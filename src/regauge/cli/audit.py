@@ -54,7 +54,7 @@ class For(StrEnum):
 
 Input = Annotated[
     str | None,
-    typer.Argument(metavar="[INPUT]", help="Directory, file, bundle or - . Default: the current kube context."),
+    typer.Argument(metavar="[INPUT]", help="Directory, file, bundle, - or a record of a node. Default: the context."),
 ]
 Output = Annotated[Form, typer.Option("--output", "-o", help="table, json, yaml, sarif, junit, markdown or github.")]
 OutputFile = Annotated[
@@ -127,7 +127,7 @@ def command(
             "a contract answers the checklist only", fix="add --profile production, or regauge contract check"
         )
 
-    estate = with_records(read_estate(place, kubeconfig, context, more=AUDIT_KINDS), nodes)
+    estate = with_records(read_estate(place, kubeconfig, context, more=AUDIT_KINDS, records_alone=True), nodes)
     tell_skipped(estate)
     given = _given(estate, kube_version, feature_gates, to, profile, time())
     given = replace(given, policy=owner_policy(policy, allowed_registry))

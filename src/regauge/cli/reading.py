@@ -37,16 +37,17 @@ def read_estate(
     namespace: str = "",
     progress: Callable[[str], None] = lambda _: None,
     more: tuple[Kind, ...] = (),
+    records_alone: bool = False,
 ) -> Estate:
     """The estate at `place`, or else of the cluster that the context names: `namespace` limits what is read of it,
 
-    and kinds in `more` are read besides.
+    and kinds in `more` are read besides. `records_alone`: a record of a node is enough.
     """
     gc.set_threshold(*_SELDOM)
     if place is not None:
         from regauge.collect import load_estate
 
-        return load_estate(place)
+        return load_estate(place, records_alone=records_alone)
     import asyncio
     import os
 

@@ -12,10 +12,11 @@ import msgspec
 import yaml
 
 from regauge.base import InputError, Where
-from regauge.collect.bundle import is_bundle, read_bundle
+from regauge.collect.bundle import is_bundle, read_bundle, read_node_record
 from regauge.collect.estate import Estate, Skipped
 from regauge.features import gates_from_prometheus
 from regauge.model import Document, Snapshot, read_documents
+from regauge.model.node_files import NodeFiles
 
 OBJECT_SUFFIXES = frozenset((".yaml", ".yml", ".json"))
 GATES_SUFFIX = ".prom"
@@ -25,13 +26,15 @@ MAX_FILES = 20_000
 SAMPLE = "sample"
 """The word for the packaged estate, wherever an estate is asked for."""
 _VERSION_FILE_BYTES = 64 << 10
+_RECORD_HEAD_BYTES = 4 << 10
 
 
-def load_estate(place: str) -> Estate:
+def load_estate(place: str, *, records_alone: bool = False) -> Estate:
     """The estate at `place`: a directory (read through), a file, a bundle, "-" for standard input, or "sample".
 
-    In a directory, files that hold no objects are skipped and listed in `Estate.skipped`. Raises `InputError` for a place
-    that does not exist, a malformed file, or a place without a single Kubernetes object.
+    Records of nodes among the files are those of nodes of the file's name. In a directory, files that hold no objects are
+    skipped and listed in `Estate.skipped`. Raises `InputError` for a place that does not exist, a malformed file, or a place
+    without a single Kubernetes object (with `records_alone` a record of a node is enough).
     """
     if place == SAMPLE:
         return sample_estate()
@@ -49,7 +52,7 @@ def load_estate(place: str) -> Estate:
                 gathered.add_file(file)
         else:
             gathered.add_file(path, asked_for=True)
-    if not gathered.documents:
+    if not gathered.documents and not (records_alone and gathered.nodes):
         raise InputError(
             "no Kubernetes objects were found",
             where=Where(place),
@@ -93,6 +96,7 @@ class _Gathered:
         self.skipped: list[Skipped] = []
         self.gates: dict[str, bool] = {}
         self.git_version: str | None = None
+        self.nodes: dict[str, NodeFiles] = {}
 
     def add_file(self, path: Path, asked_for: bool = False) -> None:
         if path.suffix == GATES_SUFFIX:
@@ -125,6 +129,9 @@ class _Gathered:
         if not data.strip():
             self.skipped.append(Skipped(file, "empty"))
             return
+        if is_node_record(data):
+            self.nodes[Path(file).stem] = read_node_record(data, file)
+            return
         self.documents.extend(read_documents(data, file))
 
     def estate(self, source: str) -> Estate:
@@ -136,7 +143,13 @@ class _Gathered:
             gates=self.gates,
             skipped=tuple(self.skipped),
             warnings=tuple(dict.fromkeys(warnings)),
+            nodes=self.nodes,
         )
+
+
+def is_node_record(data: bytes) -> bool:
+    """Whether `data` is what `regauge collect node` wrote: no object of Kubernetes begins with such a field."""
+    return data.startswith(b'{"source":') and b'"spec_directories":' in data[:_RECORD_HEAD_BYTES]
 
 
 def server_version(data: bytes) -> str | None:

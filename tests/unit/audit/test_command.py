@@ -84,3 +84,24 @@ def test_an_upgrade_goes_to_the_next_minor(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "1 PodGroup objects are scheduling.k8s.io/v1alpha2, which Kubernetes 1.37 does not have" in done.stdout
     assert run(str(path), "--profile", "manifests", "--kube-version", "1.36").exit_code == 0
+
+
+def test_rules_about_rights_work_on_a_bundle(place: Path, tmp_path: Path) -> None:
+    """Roles and bindings are in it; anonymised, it gives the same findings about people without names."""
+    for options in ((), ("--anonymise",)):
+        bundle = tmp_path / f"estate{len(options)}.zip"
+        assert CliRunner().invoke(app, ["collect", "--from", str(place), "-o", str(bundle), *options]).exit_code == 0
+        found = json.loads(run(str(bundle), "-o", "json").stdout)["findings"]
+        assert [one["code"] for one in found] == ["ACCESS-CLASSES"]
+        assert ("team-a" in found[0]["what"]) is (options == ())
+
+
+def test_a_record_of_one_node_alone(tmp_path: Path) -> None:
+    record, root = tmp_path / "gpu-3.json", tmp_path / "root"
+    (root / "var/run/cdi").mkdir(parents=True, mode=0o777)
+    (root / "var/run/cdi").chmod(0o777)
+    assert CliRunner().invoke(app, ["collect", "node", "--root", str(root), "-o", str(record)]).exit_code == 0
+    found = json.loads(run(str(record), "-o", "json", "--fail-on", "never").stdout)["findings"]
+    assert "CDI-PERMISSIONS" in {one["code"] for one in found}
+    assert all(one["where"].startswith("Node gpu-3: ") for one in found)
+    assert CliRunner().invoke(app, ["assess", str(record)]).exit_code == 2

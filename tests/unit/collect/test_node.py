@@ -222,3 +222,57 @@ def test_a_device_of_the_tree_for_injection(root: Path) -> None:
     (root / "dev/acme0").write_text("")
     assert tree.device("/dev/acme0").reason == "not a device node"
     assert tree.own("/var/run/cdi/acme.yaml") == str(root / "run/cdi/acme.yaml")
+
+
+def pci(root: Path, address: str, class_code: str, driver: str, group: str) -> None:
+    """A function on the bus as sysfs has it."""
+    place = root / "sys/bus/pci/devices" / address
+    place.mkdir(parents=True)
+    for name, value in (("vendor", "0x10de"), ("device", "0x2330"), ("class", class_code), ("numa_node", "0")):
+        (place / name).write_text(f"{value}\n")
+    if driver:
+        (place / "driver").symlink_to(f"/sys/bus/pci/drivers/{driver}")
+    (place / "iommu_group").symlink_to(f"/sys/kernel/iommu_groups/{group}")
+
+
+@pytest.mark.row(153, how="unit")
+def test_what_shares_an_iommu_group_with_a_device_is_recorded_with_it(root: Path) -> None:
+    pci(root, "0000:01:00.0", "0x030200", "vfio-pci", "7")
+    pci(root, "0000:01:00.1", "0x040300", "snd_hda_intel", "7")
+    pci(root, "0000:00:01.0", "0x060400", "pcieport", "7")  # a bridge may stay with its driver
+    pci(root, "0000:02:00.0", "0x010802", "nvme", "8")
+    found = [(one.address, one.driver, one.iommu_group) for one in read_node(str(root)).functions]
+    assert found == [("0000:01:00.0", "vfio-pci", "7"), ("0000:01:00.1", "snd_hda_intel", "7")]
+
+
+@pytest.mark.row(144, how="unit")
+def test_services_that_write_specs_are_read_with_their_programs(root: Path) -> None:
+    units = {
+        "usr/lib/systemd/system/acme-cdi-refresh.service": "[Service]\nExecStart=/usr/bin/old cdi generate\n",
+        "etc/systemd/system/acme-cdi-refresh.service": "[Service]\nExecStart=-/usr/bin/acme-hook cdi generate --output=x\n",
+        "etc/systemd/system/sshd.service": "[Service]\nExecStart=/usr/sbin/sshd\n",
+    }
+    for path, text in units.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    (root / "usr/bin/acme-hook").write_text("")
+    node = read_node(str(root))
+    assert [one.path for one in node.units] == ["/etc/systemd/system/acme-cdi-refresh.service"]
+    assert node.units[0].facts is not None and node.units[0].facts.uid == os.getuid()
+    assert node.paths["/usr/bin/acme-hook"] is not None
+    assert "/usr/bin/old" not in node.paths
+
+
+@pytest.mark.row(6, how="unit")
+def test_device_files_are_unknown_where_there_is_no_dev(root: Path) -> None:
+    (root / "dev/nvidia0").write_text("")
+    assert read_node(str(root)).device_files is None
+    here = read_node("/").device_files
+    assert here is not None  # this machine has a /dev, whatever is in it
+
+
+def test_the_version_of_kata(root: Path) -> None:
+    assert read_node(str(root)).vm_runtimes == {}
+    (root / "opt/kata").mkdir(parents=True)
+    (root / "opt/kata/VERSION").write_text("3.19.1\n")
+    assert read_node(str(root)).vm_runtimes == {"kata": "3.19.1"}
