@@ -37,6 +37,7 @@ from regauge.audit.questions import Item, checklist
 from regauge.audit.registry import Profile, Rule, audit_rules, page_of
 from regauge.audit.rendering import AuditReport, as_annotations, as_junit, as_markdown, as_sarif, audit_document
 from regauge.audit.rights_matrix import DEEDS, Row, matrix_document, rights_matrix
+from regauge.audit.selectors import select
 from regauge.audit.waivers import Settled, Waived, Waiver, read_waivers, settle
 
 __all__ = [
@@ -112,6 +113,7 @@ __all__ = [
     "read_proofs",
     "read_waivers",
     "rights_matrix",
+    "select",
     "settle",
     "with_answers",
     "write_contract",

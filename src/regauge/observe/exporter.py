@@ -41,8 +41,8 @@ from regauge.observe.registry import FAMILIES
 from regauge.observe.watching import Watched
 
 SOONEST_S, LATEST_S = 2.0, 15.0
-RESTS = 1.0
-"""After a look as much time passes as it took, before the next one."""
+RESTS = 3.0
+"""After a look so many times its duration pass before the next one: a quarter of one processor at most."""
 
 SAVE_EVERY_S = 30.0
 RULES_EVERY_S = 600.0
@@ -206,6 +206,11 @@ class Exporter:
     def answer(self) -> Answer | None:
         """The answer in OpenMetrics."""
         return self._answer
+
+    @property
+    def refresh_s(self) -> float:
+        """How long the last look took, 0 before it."""
+        return self._upkeep.refresh_s or 0.0
 
     async def old_answer(self) -> Answer | None:
         """The same in Prometheus' older format, made when it is asked for."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
 
 from regauge.allocator import Explanation, SlotNote
-from regauge.audit import Ground
+from regauge.audit import Ground, select
 from regauge.base import InputError
 from regauge.model.core import Pod
-from regauge.model.resource import DeviceClass, DeviceClassSpec, ResourceClaim
+from regauge.model.resource import ResourceClaim
 from regauge.scheduler import ClaimAnswer, explain_claim, is_terminal
 
-MOST_DEVICES_EXPLAINED = 200_000
+MOST_DEVICES_EXPLAINED = 60_000
 """How many devices are looked at in one round: those of a cluster, once for every claim that asks for something else."""
+
+DEVICES_PER_S = 500
+"""A reason stays for as many seconds as the cluster has times so many devices: looking costs that much more."""
 
 
 class Reason(StrEnum):
@@ -92,12 +96,15 @@ class Explained:
 
     def _look(self, asking: Mapping[bytes, list[ResourceClaim]], ground: Ground) -> None:
         """Explain what was explained longest ago, at least one claim."""
-        left = self._most
-        for key in sorted(asking, key=lambda one: self._known[one][0] if one in self._known else -1.0):
-            self._known[key] = (ground.given.now_s, explained(ground, asking[key][0]))
-            left -= max(1, len(ground.devices))
-            if left <= 0:
+        left, now_s = self._most, ground.given.now_s
+        stays_s = len(ground.devices) / DEVICES_PER_S
+        ages_s = {key: now_s - self._known[key][0] if key in self._known else math.inf for key in asking}
+        due = sorted((key for key in asking if ages_s[key] >= stays_s), key=lambda key: -ages_s[key])
+        for number, key in enumerate(due):
+            left -= len(ground.devices)
+            if number and left < 0:
                 return
+            self._known[key] = (now_s, explained(ground, asking[key][0]))
 
 
 def _name(claim: ResourceClaim) -> tuple[str, str]:
@@ -105,8 +112,9 @@ def _name(claim: ResourceClaim) -> tuple[str, str]:
 
 
 def _asked(claim: ResourceClaim) -> bytes:
-    """What decides about devices: the same for all claims of a template in a namespace."""
-    return msgspec.json.encode((claim.metadata.namespace, claim.spec))
+    """What decides about devices: the same for all claims of a template. The namespace decides about admin access alone."""
+    admin = any(one.exactly and one.exactly.admin_access for one in claim.spec.devices.requests)
+    return msgspec.json.encode((claim.metadata.namespace if admin else "", claim.spec))
 
 
 def _of_users(claim: ResourceClaim, pods: Iterable[Pod]) -> Reason | None:
@@ -185,7 +193,7 @@ def _of_node(nearest: Explanation, ground: Ground, claim: ResourceClaim) -> Reas
 def _of_request(note: SlotNote, ground: Ground, claim: ResourceClaim) -> Reason:
     """The nearest miss. A device that is in use is one only if the request selects it, which the allocator does not ask."""
     used = any(one.kind == _IN_USE for one in note.devices)
-    wanted = _wanted(note.request, ground, claim) if used else frozenset()
+    wanted = _wanted(note, ground, claim) if used else frozenset()
     for one in note.devices:
         if one.kind in _THERE or (one.kind == _IN_USE and str(one.device) not in wanted):
             continue
@@ -193,9 +201,11 @@ def _of_request(note: SlotNote, ground: Ground, claim: ResourceClaim) -> Reason:
     return Reason.NOT_SELECTED if note.devices else Reason.NO_DEVICES
 
 
-def _wanted(name: str, ground: Ground, claim: ResourceClaim) -> frozenset[str]:
-    """The devices that the selectors of a request and of its class select, by driver/pool/device."""
-    head, _, tail = name.partition("/")
+def _wanted(note: SlotNote, ground: Ground, claim: ResourceClaim) -> frozenset[str]:
+    """The devices of a note that the selectors of its request and of the class select, by driver/pool/device."""
+    head, _, tail = note.request.partition("/")
+    pools = {(one.device.driver, one.device.pool) for one in note.devices}
+    slices = [one for one in ground.newest if (one.spec.driver, one.spec.pool.name) in pools]
     for request in claim.spec.devices.requests:
         if request.name != head:
             continue
@@ -203,8 +213,8 @@ def _wanted(name: str, ground: Ground, claim: ResourceClaim) -> frozenset[str]:
         found = next((one for _, one in ground.classes if part and one.metadata.name == part.device_class_name), None)
         if part is not None and found is not None:
             selectors = (*found.spec.selectors, *part.selectors)
-            matched = ground.matched(DeviceClass(spec=DeviceClassSpec(selectors=selectors)))
-            return frozenset(device for device, _ in matched.devices)
+            expressions = [one.cel.expression for one in selectors if one.cel]
+            return frozenset(device for device, _ in select(expressions, slices, ground.rules).devices)
     return frozenset()
 
 
