@@ -101,3 +101,15 @@ def test_the_spec_on_the_page_is_a_spec() -> None:
     specs = [json.loads(body) for kind, body in blocks(ENGLISH / "cdi.md") if kind == "json"]
     assert len(specs) == 1
     assert read_spec(json.dumps(specs[0]), "page.json").kind == "example.com/gpu"
+
+
+def test_every_page_is_found_from_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#\s]+)", text(index))}
+    missing = [
+        page.relative_to(ROOT).as_posix()
+        for page in DOCS
+        if page.resolve() not in linked and page != index and page.parent not in (ENGLISH, CHINESE)
+    ]
+    assert missing == []
+    assert "docs/README.md" in (ROOT / "README.md").read_text()
