@@ -88,7 +88,6 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("dashboard", dashboard.command),
     ("explain", explain.command),
     ("whatif", whatif.command),
-    ("export", export.command),
     ("convert", convert.command),
     ("plan", plan.command),
     ("features", features.command),
@@ -103,6 +102,7 @@ app.add_typer(cdi.app, name="cdi")
 app.add_typer(collect.app, name="collect")
 app.add_typer(contract.app, name="contract")
 app.add_typer(driver.app, name="driver")
+app.add_typer(export.app, name="export")
 app.add_typer(flavor.app, name="flavor")
 app.add_typer(gang.app, name="gang")
 app.add_typer(queue.app, name="queue")

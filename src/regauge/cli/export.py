@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from regauge.cli import export_views
+from regauge.cli.ending import in_words
 from regauge.cli.options import Context, FeatureGates, Kubeconfig, KubeVersion, rules_of, tell_skipped
 from regauge.cli.output import say
 from regauge.cli.reading import Input, read_estate
@@ -332,3 +335,22 @@ def _run(work: Coroutine[None, None, None]) -> None:
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run())
     say("stopped")
+
+
+SERVE = "serve"
+BESIDE = "Beside it: regauge export rules (alerts), grafana (a dashboard), manifests (what a cluster needs to run it)."
+
+
+class _Group(TyperGroup):
+    """Metrics are what is meant where no other command is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = bool(args) and args[0] in self.commands
+        return super().parse_args(ctx, args if named else [SERVE, *args])
+
+
+app = typer.Typer(cls=_Group, rich_markup_mode=None, help="Metrics for Prometheus, and what goes with them.")
+app.command(SERVE, epilog=BESIDE)(in_words(command))
+app.command("rules")(in_words(export_views.rules_command))
+app.command("grafana")(in_words(export_views.grafana_command))
+app.command("manifests")(in_words(export_views.manifests_command))

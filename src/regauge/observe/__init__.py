@@ -1,7 +1,11 @@
 """What is going on: who holds which device, over both stacks.
 
 Imported by name: `regauge.observe.watching`, which follows a cluster; `regauge.observe.dashboard`, and its
-`regauge.observe.dashboard.server` and `regauge.observe.dashboard.serving`, which load an HTTP server.
+`regauge.observe.dashboard.server` and `regauge.observe.dashboard.serving`, which load an HTTP server. Of the metrics:
+`regauge.observe.exporter`, `regauge.observe.scraping`, `regauge.observe.registry`, `regauge.observe.metric_moment`,
+`regauge.observe.history`, `regauge.observe.comparing` and `regauge.observe.dump_time`; who measures,
+`regauge.observe.sources`; what goes with them, `regauge.observe.alerting`,
+`regauge.observe.grafana` and `regauge.observe.manifests`.
 """
 
 from regauge.observe.correlation import Correlation, Holding, containers_with, correlate, seconds
