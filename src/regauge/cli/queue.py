@@ -14,7 +14,8 @@ from regauge.cli.reading import From, Input, read_input
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from regauge.model import Snapshot
+    from regauge.collect import Estate
+    from regauge.model import Rules, Snapshot
     from regauge.scheduler import QueueCheck, QueueDifference
 
 MOST_ROWS = 60
@@ -25,6 +26,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Kueue's queues: what is charged, what is really held, and which requests can be admitted at all.",
 )
+
+
+def _print_schema(wanted: bool) -> None:
+    if wanted:
+        from regauge.cli.queue_document import json_schema
+
+        print_document(json_schema(), Format.json)
+        raise typer.Exit
 
 
 def check_command(
@@ -41,6 +50,12 @@ def check_command(
     feature_gates: FeatureGates = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", help="Print the JSON Schema of -o json, and end.", is_eager=True, callback=_print_schema
+        ),
+    ] = False,
 ) -> None:
     """Compare what each queue is charged with the devices that its pods hold, and name the cause of a difference. Reads only.
 
@@ -53,19 +68,21 @@ def check_command(
     """
     estate = read_input(source, from_, kubeconfig, context)
     rules = rules_of(estate, kube_version, feature_gates)
+    import random
+
     from regauge.scheduler import as_stored, check_queues
 
-    found = check_queues(as_stored(_with_configuration(estate.snapshot, kueue_config)), rules)
+    found = check_queues(as_stored(_with_configuration(estate.snapshot, kueue_config)), rules, random.Random(0))
     if output is Format.table:
         tell_skipped(estate)
         if found.rows and not estate.snapshot.documents(("kueue.x-k8s.io", "Workload")):
             say("note: there is no Workload in the input; what queues are charged is taken from those")
         _print(found)
-        say(f"{estate.source}: Kubernetes {rules.minor}, Kueue's rules as of {_version()}.")
+        _say_versions(found, estate, rules)
     else:
         from regauge.cli.queue_document import queue_document
 
-        print_document(queue_document(found, estate, rules.minor), output)
+        print_document(queue_document(found, estate, rules), output)
     if not found.good:
         raise typer.Exit(1)
 
@@ -124,9 +141,20 @@ def _with_configuration(snapshot: Snapshot, place: str | None) -> Snapshot:
 # -- for people
 
 
+def _say_versions(found: QueueCheck, estate: Estate, rules: Rules) -> None:
+    """The versions that were gone by, and each gate that decides with its stage."""
+    from regauge.cli.queue_document import gates_of
+
+    say(f"{estate.source}: Kubernetes {rules.minor}, Kueue's rules as of {_version()}.")
+    gates = (f"{one.gate} {one.stage}, {'on' if one.on else 'off'}" for one in gates_of(found, rules))
+    say(f"Gates: {'; '.join(gates)}.")
+
+
 def _print(found: QueueCheck) -> None:
     if not found.rows and not found.waiting:
         tell("There are no ClusterQueues: nothing is charged.")
+        _print_quota_keys(found)
+        _print_differences(found.differences)
         return
     rows = [
         (one.queue, one.flavor or "-", one.resource, *map(str, (one.quota, one.charged, one.held)), _word(one.agrees))
@@ -135,6 +163,7 @@ def _print(found: QueueCheck) -> None:
     print_table(("QUEUE", "FLAVOR", "RESOURCE", "QUOTA", "CHARGED", "HELD", "BOOKS"), rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         tell(f"and {len(rows) - MOST_ROWS} more; -o json has them all")
+    _print_flavors(found)
     if found.classes:
         tell()
         print_table(
@@ -152,10 +181,53 @@ def _print(found: QueueCheck) -> None:
         )
     _print_quota_keys(found)
     _print_waiting(found)
+    _print_steps(found)
     _print_differences(found.differences)
     tell()
     count = sum(not one.notice for one in found.differences)
     tell("The books agree." if found.good else f"The books do not agree: {count} differences, each with its cause.")
+
+
+def _print_flavors(found: QueueCheck) -> None:
+    """From queue, flavor and resource to the classes behind it, with their devices on the flavor's nodes."""
+    rows = [
+        (
+            one.queue,
+            one.flavor,
+            one.resource,
+            item.name,
+            str(item.devices),
+            str(item.used),
+            item.error or str(item.free),
+        )
+        for one in found.rows
+        for item in one.classes
+    ]
+    if rows:
+        tell()
+        print_table(("QUEUE", "FLAVOR", "RESOURCE", "CLASS", "DEVICES THERE", "USED", "FREE"), rows[:MOST_ROWS])
+        if len(rows) > MOST_ROWS:
+            tell(f"and {len(rows) - MOST_ROWS} more; -o json has them all")
+
+
+def _print_steps(found: QueueCheck) -> None:
+    """Workloads of which one step passes and the other does not."""
+    rows = [
+        (
+            one.workload,
+            one.quota,
+            f"{one.devices} ({one.placed} of {one.pods})",
+            one.gap,
+            one.quota_why or one.devices_why,
+        )
+        for one in found.steps
+        if one.gap
+    ]
+    if rows:
+        tell()
+        print_table(("WORKLOAD", "QUOTA", "DEVICES", "GAP", "WHY"), rows[:MOST_ROWS])
+        if len(rows) > MOST_ROWS:
+            tell(f"and {len(rows) - MOST_ROWS} more; -o json has them all")
 
 
 def _word(agrees: bool) -> str:
@@ -166,9 +238,17 @@ def _print_quota_keys(found: QueueCheck) -> None:
     if found.quota_keys:
         tell()
         print_table(
-            ("RESOURCEQUOTA", "KEY", "HARD", "USED", "CLASSES"),
+            ("RESOURCEQUOTA", "KEY", "HARD", "USED", "COUNTED", "HELD", "CLASSES"),
             (
-                (f"{one.namespace}/{one.quota}", one.key, one.hard, one.used or "-", ", ".join(one.classes) or "(none)")
+                (
+                    f"{one.namespace}/{one.quota}",
+                    one.key,
+                    one.hard,
+                    one.used or "-",
+                    str(one.counted),
+                    str(one.held),
+                    ", ".join(one.classes) or "(none)",
+                )
                 for one in found.quota_keys
             ),
         )

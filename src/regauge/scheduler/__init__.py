@@ -42,9 +42,12 @@ from regauge.scheduler.holding import HeldDevice, Holding, given, node_requireme
 from regauge.scheduler.nodes import NodeInfo, PodInfo, is_terminal
 from regauge.scheduler.placing import check_node, held, schedule, unseen_parts
 from regauge.scheduler.queue_causes import QueueDifference
-from regauge.scheduler.queue_checking import ClassUse, QueueCheck, QueueRow, QuotaKey, WaitingWorkload, check_queues
-from regauge.scheduler.queue_objects import kueue_documents
+from regauge.scheduler.queue_checking import ClassUse, QueueCheck, QueueRow, WaitingWorkload, check_queues
+from regauge.scheduler.queue_flavors import FlavorClass
+from regauge.scheduler.queue_namespaces import QuotaKey
+from regauge.scheduler.queue_objects import KueueGate, kueue_documents
 from regauge.scheduler.queue_shapes import KueueShape, kueue_shapes, kueue_version
+from regauge.scheduler.queue_steps import WorkloadSteps
 from regauge.scheduler.resources import pod_requests
 from regauge.scheduler.results import (
     ClaimAllocation,
@@ -94,6 +97,7 @@ __all__ = [
     "Drain",
     "ExtendedClaim",
     "Fitting",
+    "FlavorClass",
     "GangAnswer",
     "GangChange",
     "GangCheck",
@@ -105,6 +109,7 @@ __all__ = [
     "Held",
     "HeldDevice",
     "Holding",
+    "KueueGate",
     "KueueShape",
     "NodeInfo",
     "NodeVerdict",
@@ -136,6 +141,7 @@ __all__ = [
     "Unschedulable",
     "WaitingWorkload",
     "WhatIf",
+    "WorkloadSteps",
     "as_stored",
     "binding_conditions_on",
     "changed",

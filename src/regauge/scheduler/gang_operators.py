@@ -192,29 +192,37 @@ def _told_already(owner: Object, namespace: str, members: Members) -> bool:
 
 
 def _kueue_workload(workload: Document, owner: Object, members: Members) -> Gang:
-    spec, status = part(workload.object, "spec"), part(workload.object, "status")
     own, _ = members.where(workload.namespace, lambda pod: _owned(pod, owner))
+    title = f"Workload of Kueue {workload.namespace}/{workload.name}"
+    if owner:
+        title += f" ({owner.get('kind')} {owner.get('name')})"
+    return replace(workload_gang(workload, own, members), name=title)
+
+
+def workload_gang(
+    workload: Document, own: list[Document], members: Members, flavors: Mapping[str, str] | None = None
+) -> Gang:
+    """A Workload of Kueue as a gang: `own` are its pods, the others are made; `flavors` by resource, if not assigned yet."""
+    spec, status = part(workload.object, "spec"), part(workload.object, "status")
     # Those that have ended are in reclaimablePods.
     back = {one.get("name"): number(one.get("count"), 0) for one in status.get("reclaimablePods") or ()}
     assigned = {one.get("name"): one for one in part(status, "admission").get("podSetAssignments") or ()}
-    least, new, wish, left = 0, [], None, len(own)
+    least, wish, left = 0, None, len(own)
+    new: list[Document] = []
     for pod_set in spec.get("podSets") or ():
         name = pod_set.get("name")
         given = assigned.get(name, {})
-        count = number(given.get("count"), number(pod_set.get("count"), 1)) - back.get(name, 0)
-        least += max(count, 0)
+        count = max(number(given.get("count"), number(pod_set.get("count"), 1)) - back.get(name, 0), 0)
+        least += count
         missing = max(count - left, 0)
         left = max(left - count, 0)
-        selector = _flavor_labels(part(given, "flavors"), members)
+        selector = _flavor_labels(part(given, "flavors") or dict(flavors or {}), members)
         template = part(pod_set, "template")
         new += [made(workload, template, f"{name}-{n}", selector) for n in range(min(missing, MOST_PODS))]
         wish = wish or _wish(pod_set, members)
     gang = _of(workload, KUEUE_WORKLOAD, least, own, members, tuple(new))
     priority = spec.get("priority")
-    title = f"Workload of Kueue {workload.namespace}/{workload.name}"
-    if owner:
-        title += f" ({owner.get('kind')} {owner.get('name')})"
-    return replace(gang, name=title, topology=wish, priority=priority if isinstance(priority, int) else gang.priority)
+    return replace(gang, topology=wish, priority=priority if isinstance(priority, int) else gang.priority)
 
 
 def _owned(pod: Document, owner: Object) -> bool:
@@ -239,4 +247,4 @@ def _wish(pod_set: Object, members: Members) -> TopologyWish | None:
     return members.kueue_wish(part(pod_set, "template", "metadata", "annotations"))
 
 
-__all__ = ["of_operators"]
+__all__ = ["of_operators", "workload_gang"]

@@ -48,9 +48,16 @@ class GangWorld:
     held: dict[str, list[tuple[Choice, tuple[str, ...]]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, rules: Rules, random: Randomness, steps: int = DEFAULT_STEPS) -> GangWorld:
-        """The world of a snapshot. Raises `InputError` for an object that cannot be read."""
-        gangs = find_gangs(snapshot)
+    def of(
+        cls,
+        snapshot: Snapshot,
+        rules: Rules,
+        random: Randomness,
+        steps: int = DEFAULT_STEPS,
+        known: Sequence[Gang] | None = None,
+    ) -> GangWorld:
+        """The world of a snapshot, of its gangs or of `known` ones. Raises `InputError` for an object that cannot be read."""
+        gangs = find_gangs(snapshot) if known is None else tuple(known)
         made = [one for gang in gangs for one in gang.made]
         stored = as_stored(Snapshot.of([*snapshot.all_documents(), *made]))
         state = State.of(stored, rules)

@@ -12,15 +12,16 @@ import msgspec
 
 from regauge.model import Quantity, Snapshot
 from regauge.model.kinds import RESOURCE_QUOTA
-from regauge.model.resource import DEVICE_CLASS_PREFIX
 from regauge.scheduler.nodes import Key
 from regauge.scheduler.queue_charging import Charges, Charging, put
+from regauge.scheduler.queue_cohorts import ZERO
+from regauge.scheduler.queue_flavors import classes_of
 from regauge.scheduler.queue_holdings import Held, PodHolds, by_name, name_of
+from regauge.scheduler.queue_namespaces import CLASS_QUOTA
 from regauge.scheduler.queue_objects import INTEGRATION, Workload, times
-from regauge.scheduler.queue_quota import ZERO, Quotas, charge_of
+from regauge.scheduler.queue_quota import Quotas, charge_of
 from regauge.scheduler.resources import quantity_nano
 
-CLASS_QUOTA = ".deviceclass.resource.k8s.io/devices"
 NO_DEVICES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 MOST_NAMED = 5
 
@@ -230,17 +231,8 @@ def _two_names(found: Found) -> Iterator[QueueDifference]:
                     yield QueueDifference.of(code, queue, f"{one}, {other}", "", f"{both} devices stand for both")
 
 
-def _classes_of(found: Found, name: str) -> list[str]:
-    """The classes whose devices a name in a quota stands for."""
-    classes = [one.metadata.name for one in found.charging.published.offering(name)]
-    classes += [item for one in found.charging.settings.mappings if one.name == name for item in one.device_class_names]
-    if name.startswith(DEVICE_CLASS_PREFIX):
-        classes.append(name.removeprefix(DEVICE_CLASS_PREFIX))
-    return classes
-
-
 def _devices_of(found: Found, name: str) -> set[int]:
-    there = [found.charging.published.of_class(one) for one in _classes_of(found, name)]
+    there = [found.charging.published.of_class(one) for one in classes_of(name, found.charging)]
     return {id(device) for one in there if not isinstance(one, str) for device in one}
 
 
@@ -251,7 +243,7 @@ def _of_quotas(found: Found) -> Iterator[QueueDifference]:
     for queue in found.quotas.queues:
         for name in dict.fromkeys(found.quotas.covered(queue)):
             yield from _over_quota(found, queue, name)
-            classes = _classes_of(found, name)
+            classes = classes_of(name, found.charging)
             if name in NO_DEVICES:
                 continue
             mapped = [one for one in classes if one in settings.by_class and settings.by_class[one].name != name]

@@ -18,7 +18,9 @@ from regauge.model.resource import (
     DeviceClass,
     DeviceSelector,
     ExactDeviceRequest,
+    QuantityText,
     ResourceClaimSpec,
+    ResourceSlice,
 )
 from regauge.scheduler.queue_objects import (
     CAPACITY,
@@ -72,9 +74,9 @@ class Published:
             (one.metadata.namespace, one.metadata.name): one.spec.spec for one in snapshot.claim_templates
         }
         self._selectors = selectors_of(rules)
-        self.by_id: dict[DeviceId, Subject] = {
-            device.id: device for entry in Inventory.of(snapshot.slices).slices for device in entry.devices
-        }
+        entries = Inventory.of(snapshot.slices).slices
+        self.by_id: dict[DeviceId, Subject] = {device.id: device for entry in entries for device in entry.devices}
+        self.home: dict[DeviceId, ResourceSlice] = {device.id: one.view for one in entries for device in one.devices}
         self.devices = tuple(self.by_id.values())
         self._of_class: dict[str, tuple[Subject, ...] | str] = {}
 
@@ -106,11 +108,20 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitDefaults:
+    """What a LimitRange fills in for containers that say nothing: requests, and limits."""
+
+    requests: Mapping[str, QuantityText] = field(default_factory=dict)
+    limits: Mapping[str, QuantityText] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Charging:
-    """Charges pods as Kueue does."""
+    """Charges pods as Kueue does. `ranges`: what LimitRanges fill in, by namespace."""
 
     published: Published
     settings: KueueSettings
+    ranges: Mapping[str, LimitDefaults] = field(default_factory=dict)
 
     def pod(self, spec: PodSpec, namespace: str, pod_set: str = "main", index: int = 0) -> PodCharge | Refused:
         """What one pod of a pod set is charged."""
@@ -118,7 +129,7 @@ class Charging:
         claims: Charges | Refused = self._claims(spec, namespace, pod_set, base)
         if isinstance(claims, Refused):
             return claims
-        return self._requests(spec, base, claims)
+        return self._requests(_with_defaults(spec, self.ranges.get(namespace)), base, claims)
 
     # -- claims
 
@@ -292,6 +303,25 @@ def _rounded(wanted: str | int | float | None, capacity: DeviceCapacity | None) 
 def _containers(spec: PodSpec, base: str) -> Iterable[tuple[str, Container]]:
     yield from ((f"{base}.initContainers[{place}]", one) for place, one in enumerate(spec.init_containers))
     yield from ((f"{base}.containers[{place}]", one) for place, one in enumerate(spec.containers))
+
+
+def _with_defaults(spec: PodSpec, defaults: LimitDefaults | None) -> PodSpec:
+    """What a LimitRange fills in; a container that says a limit has that as its request."""
+    if defaults is None:
+        return spec
+
+    def filled(container: Container) -> Container:
+        asked = container.resources
+        requests = {**defaults.requests, **asked.limits, **asked.requests}
+        return replace(
+            container, resources=replace(asked, requests=requests, limits={**defaults.limits, **asked.limits})
+        )
+
+    return replace(
+        spec,
+        containers=tuple(map(filled, spec.containers)),
+        init_containers=tuple(map(filled, spec.init_containers)),
+    )
 
 
 def _with_limits(spec: PodSpec) -> PodSpec:

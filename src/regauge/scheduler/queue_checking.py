@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from regauge.base import InputError
+from regauge.allocator import DeviceId
+from regauge.base import InputError, Randomness
 from regauge.model import Quantity, Rules, Snapshot
-from regauge.model.kinds import RESOURCE_QUOTA
-from regauge.model.resource import DEVICE_CLASS_PREFIX
+from regauge.model.kinds import LIMIT_RANGE
 from regauge.scheduler.queue_causes import Found, QueueDifference, differences
-from regauge.scheduler.queue_charging import Charges, Charging, PodCharge, Published, put
+from regauge.scheduler.queue_charging import Charges, Charging, LimitDefaults, PodCharge, Published, put
+from regauge.scheduler.queue_cohorts import ZERO, Place
+from regauge.scheduler.queue_flavors import FlavorClass, FlavorDevices
 from regauge.scheduler.queue_holdings import Owners, PodHolds, by_name, pods_hold
-from regauge.scheduler.queue_objects import Workload, amount, kueue_settings, queue_views, times
-from regauge.scheduler.queue_quota import ZERO, Place, Quotas, charge_of, charges_of
+from regauge.scheduler.queue_namespaces import NamespaceQuotas, QuotaKey
+from regauge.scheduler.queue_objects import (
+    GROUP,
+    KueueGate,
+    Workload,
+    amount,
+    cohort_views,
+    flavor_views,
+    kueue_settings,
+    queue_views,
+    times,
+)
+from regauge.scheduler.queue_quota import Quotas, charge_of, charges_of
 from regauge.scheduler.queue_shapes import Refused
+from regauge.scheduler.queue_steps import ADMITTED, REFUSED, WOULD, Admittance, WorkloadSteps, two_steps
+from regauge.scheduler.templates import part
 
-CLASS_QUOTA = ".deviceclass.resource.k8s.io/devices"
+NOT_LOOKED_AT = "may be admitted: it was evicted, and Kueue has not looked at it again"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """One resource of one flavor of one queue. `reported` is the usage in the queue's status, None where it has none."""
+    """One resource of one flavor of one queue. `reported` is the usage in the queue's status, None where it has none.
+
+    `classes`: those that the name stands for, with their devices on the nodes of the flavor, used and free.
+    """
 
     queue: str
     flavor: str
@@ -30,6 +48,7 @@ class QueueRow:
     charged: Quantity
     reported: Quantity | None
     held: Quantity
+    classes: tuple[FlavorClass, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -65,23 +84,15 @@ class WaitingWorkload:
     foretold: str
     said: str
     means: str
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaKey:
-    """One line of a ResourceQuota that devices count for. `classes`: those whose devices it counts."""
-
-    namespace: str
-    quota: str
-    key: str
-    hard: str
-    used: str
-    classes: tuple[str, ...]
+    flavors: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueCheck:
-    """The books of all queues. `configured`: whether Kueue's configuration was in the input."""
+    """The books of all queues. `configured`: whether Kueue's configuration was in the input.
+
+    `steps`: of workloads that have not ended, whether quota passes and whether devices do. `gates`: of Kueue, as they are.
+    """
 
     rows: tuple[QueueRow, ...]
     differences: tuple[QueueDifference, ...]
@@ -89,6 +100,8 @@ class QueueCheck:
     waiting: tuple[WaitingWorkload, ...]
     quota_keys: tuple[QuotaKey, ...]
     configured: bool
+    steps: tuple[WorkloadSteps, ...] = ()
+    gates: tuple[KueueGate, ...] = ()
 
     @property
     def good(self) -> bool:
@@ -96,42 +109,84 @@ class QueueCheck:
         return all(one.agrees for one in self.rows) and all(one.notice for one in self.differences)
 
 
-def check_queues(snapshot: Snapshot, rules: Rules) -> QueueCheck:
-    """Compare what queues are charged with what their pods hold.
+def check_queues(snapshot: Snapshot, rules: Rules, random: Randomness | None = None) -> QueueCheck:
+    """Compare what queues are charged with what their pods hold; with `random`, and nodes, both steps of each workload besides.
 
     Raises `InputError` for an object that cannot be read, and where classes are used and Kueue's configuration is missing.
     """
-    charging = Charging(Published(snapshot, rules), kueue_settings(snapshot))
+    charging = Charging(Published(snapshot, rules), kueue_settings(snapshot), _limit_ranges(snapshot))
     queues, locals_, workloads = queue_views(snapshot)
     _check_configured(charging, workloads)
     pods = pods_hold(snapshot, charging)
     own = Owners(snapshot).pods_of(workloads, pods)
-    charged = charges_of(workloads)
-    quotas = Quotas(queues, charged)
-    rows = tuple(_rows(quotas, workloads, own, charging))
-    keys = tuple(_quota_keys(snapshot, charging))
+    quotas = Quotas(queues, charges_of(workloads), cohort_views(snapshot))
+    used = {one for pod in pods.values() for held in pod.devices for one in held.devices}
+    flavors = FlavorDevices(snapshot, charging, flavor_views(snapshot), used)
+    rows = tuple(_rows(quotas, workloads, own, charging, flavors))
+    namespaces = NamespaceQuotas(snapshot, charging, rules)
+    keys = tuple(namespaces.keys())
     queue_of = {(one.metadata.namespace, one.metadata.name): one.spec.cluster_queue for one in locals_}
     found = Found(snapshot, charging, quotas, workloads, own, pods, queue_of)
-    named = list(differences(found))
-    for row in rows:
-        if row.reported is not None and row.reported != row.charged:
-            named.append(
-                QueueDifference.of(
-                    "status-differs",
-                    row.queue,
-                    row.resource,
-                    "",
-                    f"{row.reported} in the status, {row.charged} by Workloads",
-                )
-            )
+    named = [*differences(found), *_status_differences(rows)]
+    named += [QueueDifference.of(one.code, one.place, one.key, "", one.text) for one in namespaces.notes(keys)]
+    waiting = tuple(_waiting(workloads, queue_of, quotas, charging))
+    steps: tuple[WorkloadSteps, ...] = ()
+    if random is not None and workloads and snapshot.nodes:
+        steps = _steps(found, rules, random, waiting)
     return QueueCheck(
         rows,
         tuple(named),
-        tuple(_class_use(charging, pods.values())),
-        tuple(_waiting(workloads, queue_of, quotas, charging)),
+        tuple(_class_use(charging, used)),
+        waiting,
         keys,
         charging.settings.known,
+        steps,
+        charging.settings.gates,
     )
+
+
+def _status_differences(rows: Iterable[QueueRow]) -> Iterable[QueueDifference]:
+    for row in rows:
+        if row.reported is not None and row.reported != row.charged:
+            text = f"{row.reported} in the status, {row.charged} by Workloads"
+            yield QueueDifference.of("status-differs", row.queue, row.resource, "", text)
+
+
+def _limit_ranges(snapshot: Snapshot) -> Mapping[str, LimitDefaults]:
+    """What LimitRanges fill in for containers, by namespace."""
+    found: dict[str, LimitDefaults] = {}
+    for document in snapshot.documents(LIMIT_RANGE):
+        for one in part(document.object, "spec").get("limits") or ():
+            if one.get("type") == "Container":
+                before = found.get(document.namespace, LimitDefaults())
+                found[document.namespace] = LimitDefaults(
+                    {**part(one, "defaultRequest"), **before.requests}, {**part(one, "default"), **before.limits}
+                )
+    return found
+
+
+def _steps(
+    found: Found, rules: Rules, random: Randomness, waiting: Sequence[WaitingWorkload]
+) -> tuple[WorkloadSteps, ...]:
+    """Both steps of every workload that has not ended."""
+    foretold = {one.workload: one for one in waiting}
+    first: dict[str, Admittance] = {}
+    asked = []
+    for document, one in zip(found.snapshot.documents((GROUP, "Workload")), found.workloads, strict=True):
+        own = tuple((item.pod.metadata.namespace, item.pod.metadata.name) for item in found.own.get(one.title, ()))
+        if one.charged is not None:
+            given = {name: flavor for item in one.charged.pod_set_assignments for name, flavor in item.flavors.items()}
+            first[one.title] = Admittance(ADMITTED, "", given, own)
+            asked.append((document, one, one.charged.cluster_queue))
+        elif one.title in foretold:
+            told = foretold[one.title]
+            word = REFUSED if told.shape else WOULD
+            names = tuple(
+                (one.metadata.namespace, ref.name) for ref in one.metadata.owner_references if ref.kind == "Pod"
+            )
+            first[one.title] = Admittance(word, told.foretold if told.shape else "", told.flavors, names)
+            asked.append((document, one, told.queue))
+    return two_steps(found.snapshot, rules, random, asked, first)
 
 
 def _check_configured(charging: Charging, workloads: Iterable[Workload]) -> None:
@@ -148,7 +203,11 @@ def _check_configured(charging: Charging, workloads: Iterable[Workload]) -> None
 
 
 def _rows(
-    quotas: Quotas, workloads: Iterable[Workload], own: dict[str, list[PodHolds]], charging: Charging
+    quotas: Quotas,
+    workloads: Iterable[Workload],
+    own: dict[str, list[PodHolds]],
+    charging: Charging,
+    flavors: FlavorDevices,
 ) -> Iterable[QueueRow]:
     charged = quotas.charged
     held = _held_by_place(quotas, workloads, own, charging)
@@ -165,7 +224,8 @@ def _rows(
                     place = (name, flavor.name, one.name)
                     quota = amount(one.nominal_quota, f"nominalQuota of {one.name} in {name}")
                     said = reported.get((flavor.name, one.name), ZERO) if known else None
-                    yield QueueRow(*place, quota, charged.get(place, ZERO), said, held.pop(place, ZERO))
+                    there = flavors.of(flavor.name, one.name)
+                    yield QueueRow(*place, quota, charged.get(place, ZERO), said, held.pop(place, ZERO), there)
     for place, value in sorted(held.items()):
         if place[2] not in ("cpu", "memory", "ephemeral-storage", "pods"):
             yield QueueRow(*place, ZERO, charged.get(place, ZERO), None, value)
@@ -185,8 +245,7 @@ def _held_by_place(
     return held
 
 
-def _class_use(charging: Charging, pods: Iterable[PodHolds]) -> Iterable[ClassUse]:
-    used = {one for pod in pods for held in pod.devices for one in held.devices}
+def _class_use(charging: Charging, used: set[DeviceId]) -> Iterable[ClassUse]:
     in_use = {id(charging.published.by_id[one]) for one in used if one in charging.published.by_id}
     for name, class_ in sorted(charging.published.classes.items()):
         devices = charging.published.of_class(name)
@@ -206,12 +265,17 @@ def _waiting(
             continue
         queue = queue_of.get((one.metadata.namespace, one.spec.queue_name), "")
         charge, verdict = foretell(one, queue, quotas, charging)
-        shape, text, means = (verdict.shape, verdict.text, verdict.means) if verdict else ("", "may be admitted", "")
-        yield WaitingWorkload(one.title, queue, charge, shape, text, one.message, means)
+        if isinstance(verdict, Refused):
+            yield WaitingWorkload(one.title, queue, charge, verdict.shape, verdict.text, one.message, verdict.means)
+            continue
+        text = NOT_LOOKED_AT if one.is_not_looked_at else "may be admitted"
+        yield WaitingWorkload(one.title, queue, charge, "", text, one.message, "", verdict)
 
 
-def foretell(one: Workload, queue: str, quotas: Quotas, charging: Charging) -> tuple[Charges, Refused | None]:
-    """What a workload would be charged in a queue, and what stands against it."""
+def foretell(
+    one: Workload, queue: str, quotas: Quotas, charging: Charging
+) -> tuple[Charges, Mapping[str, str] | Refused]:
+    """What a workload would be charged in a queue, and the flavors that it would get, or what stands against it."""
     total: Charges = {}
     for index, pod_set in enumerate(one.spec.pod_sets):
         charge = charging.pod(pod_set.template.spec, one.metadata.namespace, pod_set.name, index)
@@ -225,32 +289,7 @@ def foretell(one: Workload, queue: str, quotas: Quotas, charging: Charging) -> t
     if queue not in quotas.queues:
         told = "no queue" if not queue else f"queue {queue}, which is not there"
         return total, Refused("no-queue", f"it is for {told}", True, "make the LocalQueue and the ClusterQueue")
-    verdict = quotas.place(queue, total, one.spec.pod_sets[0].name if one.spec.pod_sets else "main")
-    return total, verdict if isinstance(verdict, Refused) else None
+    return total, quotas.place(queue, total, one.spec.pod_sets[0].name if one.spec.pod_sets else "main")
 
 
-def _quota_keys(snapshot: Snapshot, charging: Charging) -> Iterable[QuotaKey]:
-    """The lines of ResourceQuotas that devices count for, by the three ways of naming them."""
-    for document in snapshot.documents(RESOURCE_QUOTA):
-        hard = (document.object.get("spec") or {}).get("hard") or {}
-        used = ((document.object.get("status") or {}).get("used")) or {}
-        for key, value in sorted(hard.items()):
-            classes = classes_of_key(key, charging)
-            if classes or key.endswith(CLASS_QUOTA):
-                yield QuotaKey(document.namespace, document.name, key, str(value), str(used.get(key, "")), classes)
-
-
-def classes_of_key(key: str, charging: Charging) -> tuple[str, ...]:
-    """The classes whose devices a line of a ResourceQuota counts."""
-    known = charging.published.classes
-    if key.endswith(CLASS_QUOTA):
-        name = key.removesuffix(CLASS_QUOTA)
-        return (name,) if name in known else ()
-    resource = key.removeprefix("requests.")
-    if resource.startswith(DEVICE_CLASS_PREFIX):
-        name = resource.removeprefix(DEVICE_CLASS_PREFIX)
-        return (name,) if name in known else ()
-    return tuple(one.metadata.name for one in charging.published.offering(resource))
-
-
-__all__ = ["ClassUse", "QueueCheck", "QueueRow", "QuotaKey", "WaitingWorkload", "check_queues"]
+__all__ = ["ClassUse", "QueueCheck", "QueueRow", "WaitingWorkload", "check_queues"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 from regauge.base import InputError
 from regauge.model import Document, ObjectMeta, Quantity, QuantityError, Snapshot, View, document_view, view
@@ -24,7 +25,26 @@ REJECTING = "KueueDRARejectWorkloadsWhenDRADisabled"
 EXTENDED = "KueueDRAIntegrationExtendedResource"
 PARTITIONABLE = "KueueDRAIntegrationPartitionableDevices"
 CAPACITY = "KueueDRAIntegrationConsumableCapacity"
-_DEFAULTS = {INTEGRATION: True, REJECTING: True, EXTENDED: True, PARTITIONABLE: True, CAPACITY: False}
+
+
+class KueueGate(NamedTuple):
+    """A gate of Kueue that decides about charges: its stage and default in the version of the rules, and its state."""
+
+    gate: str
+    stage: str
+    default: bool
+    on: bool
+
+
+# Read in the source of 0.19.0; what they do was recorded.
+_GATES = (
+    (INTEGRATION, "beta", True),
+    (REJECTING, "beta", True),
+    (EXTENDED, "beta", True),
+    (PARTITIONABLE, "beta", True),
+    (CAPACITY, "alpha", False),
+)
+_DEFAULTS = {name: default for name, _, default in _GATES}
 
 
 class Measured(View, frozen=True):
@@ -69,6 +89,11 @@ class KueueSettings:
     def on(self, gate: str) -> bool:
         """Whether a gate of Kueue is on."""
         return self._gates.get(gate, False)
+
+    @property
+    def gates(self) -> tuple[KueueGate, ...]:
+        """The gates that decide about charges."""
+        return tuple(KueueGate(name, stage, default, self.on(name)) for name, stage, default in _GATES)
 
     @cached_property
     def by_class(self) -> Mapping[str, ClassMapping]:
@@ -156,6 +181,34 @@ class ClusterQueue(View, frozen=True):
         return self.spec.stop_policy in ("Hold", "HoldAndDrain")
 
 
+class _CohortSpec(View, frozen=True):
+    parent_name: str = ""
+    parent: str = ""
+    resource_groups: tuple[ResourceGroup, ...] = ()
+
+
+class Cohort(View, frozen=True):
+    """Queues and cohorts that lend to each other; it may have quota of its own."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _CohortSpec = _CohortSpec()
+
+    @property
+    def parent(self) -> str:
+        """The cohort above, "" for none; v1beta1 has it under another name."""
+        return self.spec.parent_name or self.spec.parent
+
+
+class _FlavorSpec(View, frozen=True):
+    node_labels: dict[str, str] = {}
+    topology_name: str | None = None
+
+
+class ResourceFlavor(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _FlavorSpec = _FlavorSpec()
+
+
 class _LocalQueueSpec(View, frozen=True):
     cluster_queue: str = ""
 
@@ -240,6 +293,12 @@ class Workload(View, frozen=True):
         return None if self.is_true("Finished") or not self.is_true("QuotaReserved") else self.status.admission
 
     @property
+    def is_not_looked_at(self) -> bool:
+        """Whether it was evicted and Kueue has not come to it again: it has no quota, and no word on why."""
+        told = any(one.type == "QuotaReserved" for one in self.status.conditions)
+        return self.is_true("Evicted") and not told
+
+    @property
     def came_back_after_timeout(self) -> bool:
         """Whether it was evicted because its pods were not ready in time."""
         stats = self.status.scheduling_stats
@@ -264,6 +323,17 @@ def amount(value: QuantityText, what: str) -> Quantity:
 def times(one: Quantity, count: int) -> Quantity:
     """A quantity `count` times, in its own notation."""
     return Quantity(one.unscaled * count, one.exponent, one.wide, one.format)
+
+
+def cohort_views(snapshot: Snapshot) -> tuple[Cohort, ...]:
+    """The cohorts that are objects; one that only queues name has no quota of its own and none above it."""
+    return tuple(document_view(one, Cohort) for one in snapshot.documents((GROUP, "Cohort")))
+
+
+def flavor_views(snapshot: Snapshot) -> dict[str, ResourceFlavor]:
+    """The flavors by name."""
+    found = (document_view(one, ResourceFlavor) for one in snapshot.documents((GROUP, "ResourceFlavor")))
+    return {one.metadata.name: one for one in found}
 
 
 def queue_views(snapshot: Snapshot) -> tuple[tuple[ClusterQueue, ...], tuple[LocalQueue, ...], tuple[Workload, ...]]:

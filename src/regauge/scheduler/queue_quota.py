@@ -1,18 +1,18 @@
 """Whether a charge fits into the quota of a ClusterQueue, and what Kueue says when it does not.
 
-Borrowing in a flat cohort counts, with borrowing and lending limits; preemption and hierarchies of cohorts do not. Pure.
-Source: recorded with Kueue 0.19.0; kueue pkg/cache/scheduler/resource_node.go for cohorts.
+Borrowing counts; preemption does not. Pure. Source: recorded with Kueue 0.19.0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from regauge.model import Quantity
 from regauge.scheduler.queue_charging import Charges
+from regauge.scheduler.queue_cohorts import ZERO, CohortTree, Place, Room
 from regauge.scheduler.queue_objects import (
     ClusterQueue,
+    Cohort,
     FlavorQuotas,
     ResourceAmount,
     ResourceGroup,
@@ -20,17 +20,6 @@ from regauge.scheduler.queue_objects import (
     amount,
 )
 from regauge.scheduler.queue_shapes import Refused, refused
-
-ZERO = Quantity.of(0)
-Place = tuple[str, str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What one resource of one flavor has: `most` if nobody used anything, and `left` now, never below zero."""
-
-    most: Quantity
-    left: Quantity
 
 
 def charges_of(workloads: Iterable[Workload]) -> dict[Place, Quantity]:
@@ -62,7 +51,9 @@ def charge_of(workload: Workload) -> dict[str, tuple[str, Quantity]]:
 class Quotas:
     """The quotas of all queues, and what is charged against them by (queue, flavor, resource)."""
 
-    def __init__(self, queues: Iterable[ClusterQueue], charged: Mapping[Place, Quantity]) -> None:
+    def __init__(
+        self, queues: Iterable[ClusterQueue], charged: Mapping[Place, Quantity], cohorts: Iterable[Cohort] = ()
+    ) -> None:
         self.queues = {one.metadata.name: one for one in queues}
         self.charged = charged
         self._amounts: dict[Place, ResourceAmount] = {
@@ -72,28 +63,11 @@ class Quotas:
             for flavor in group.flavors
             for one in flavor.resources
         }
+        self._tree = CohortTree(self.queues, cohorts, self._amounts, charged)
 
     def room(self, place: Place) -> Room:
-        """The room for one resource."""
-        queue, flavor, resource = place
-        nominal, used = self._nominal(place), self.charged.get(place, ZERO)
-        cohort = self.queues[queue].cohort
-        if not cohort:
-            return Room(nominal, max(ZERO, nominal.sub(used)))
-        others = [name for name, one in self.queues.items() if one.cohort == cohort]
-        lent, borrowed = ZERO, ZERO
-        for name in others:
-            there = (name, flavor, resource)
-            kept = self._kept(there)
-            lent = lent.add(self._nominal(there).sub(kept))
-            borrowed = borrowed.add(max(ZERO, self.charged.get(there, ZERO).sub(kept)))
-        kept = self._kept(place)
-        most, left = lent, lent.sub(borrowed)
-        limit = self._limit(place)
-        if limit is not None:
-            own = nominal.sub(kept).add(limit)
-            most, left = min(most, own), min(left, own.sub(max(ZERO, used.sub(kept))))
-        return Room(kept.add(most), max(ZERO, kept.sub(used)).add(max(ZERO, left)))
+        """The room for one resource, with what may be borrowed."""
+        return self._tree.room(place)
 
     def covered(self, queue: str) -> tuple[str, ...]:
         """The resources that a queue has quota for."""
@@ -117,21 +91,6 @@ class Quotas:
     def _nominal(self, place: Place) -> Quantity:
         found = self._amounts.get(place)
         return ZERO if found is None else amount(found.nominal_quota, f"nominalQuota of {place[2]} in {place[0]}")
-
-    def _kept(self, place: Place) -> Quantity:
-        """What a queue lends to nobody."""
-        found = self._amounts.get(place)
-        if found is None or found.lending_limit is None:
-            return ZERO
-        return max(
-            ZERO, self._nominal(place).sub(amount(found.lending_limit, f"lendingLimit of {place[2]} in {place[0]}"))
-        )
-
-    def _limit(self, place: Place) -> Quantity | None:
-        found = self._amounts.get(place)
-        if found is None or found.borrowing_limit is None:
-            return None
-        return amount(found.borrowing_limit, f"borrowingLimit of {place[2]} in {place[0]}")
 
     def place(self, queue: str, charges: Charges, pod_set: str = "main") -> dict[str, str] | Refused:
         """The flavor of each resource of a pod set, or why it waits."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
+from tests.goldens import DIRECTORY, compare
 from tests.support import ROOT
 from tests.unit.scheduler.kueue_stories import play
 from typer.testing import CliRunner
@@ -122,3 +124,24 @@ def test_the_page_has_each_cause() -> None:
     page = (ROOT / "docs/queue.md").read_text()
     told = dict(re.findall(r"^\| `([a-z-]+)` \| (notice: )?", page, re.M))
     assert {code: bool(notice) for code, notice in told.items()} == {one["code"]: one["notice"] for one in causes}
+
+
+def test_the_schema_that_is_shipped_is_the_one_that_is_printed(tmp_path: Path) -> None:
+    result = RUNNER.invoke(app, ["queue", "check", "--schema"])
+    Draft202012Validator.check_schema(json.loads(result.stdout))
+    assert (ROOT / "docs/queue-check.schema.json").read_text() == result.stdout
+    story("08-match-attribute", tmp_path)
+    _, out, _ = run("check", str(tmp_path), "-o", "json")
+    Draft202012Validator(json.loads(result.stdout)).validate(json.loads(out))
+
+
+@pytest.mark.row(8, how="unit")
+@pytest.mark.row(114, how="unit")
+@pytest.mark.row(121, how="unit")
+def test_the_whole_answer(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """From queue to devices, the gap between the two steps, and the versions and stages that were gone by."""
+    story("32-two-flavors-node-labels", tmp_path)
+    code, out, said = run("check", str(tmp_path))
+    assert code == 1
+    compare(DIRECTORY / "queue", "two-flavors.txt", out, rewrite=request.config.getoption("--rewrite"))
+    assert "KueueDRAIntegration beta, on" in said and "DRAExtendedResource beta, on" in said

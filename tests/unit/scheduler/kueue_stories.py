@@ -23,6 +23,17 @@ RULES: Rules = rules(
 )
 
 
+def _node(name: str, zone: str, **more: str) -> dict[str, Any]:
+    room = {"cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "100Gi", **more}
+    metadata = {"name": name, "uid": f"Node-{name}", "labels": {"kubernetes.io/hostname": name, "zone": zone}}
+    status = {"allocatable": room, "capacity": room}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status}
+
+
+# As the recording describes them.
+NODES = [_node("n1", "a"), _node("n2", "b"), _node("dp1", "c", **{"nvidia.com/gpu": "4"})]
+
+
 def names() -> list[str]:
     """The stories there are, or one that is missing."""
     place = Path(os.environ.get("REGAUGE_SHARED", ROOT.parent / "shared")) / "vectors/kueue"
@@ -110,9 +121,10 @@ def _observed_objects(world: dict[tuple[str, str], Any], observed: dict[str, Any
         )
         if usage:
             one["status"] = {"flavorsUsage": usage["flavorsUsage"]}
+    found += copy.deepcopy(NODES)
     found += [_workload(one, world, namespace) for one in observed.get("workloads", ())]
     found += [_pod(one, world, namespace) for one in observed.get("pods", ())]
-    found += [_claim(one, observed, namespace) for one in observed.get("claims", ())]
+    found += [_claim(one, observed, namespace, world) for one in observed.get("claims", ())]
     return found
 
 
@@ -170,7 +182,9 @@ def _pod(one: dict[str, Any], world: dict[tuple[str, str], Any], namespace: str)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-def _claim(one: dict[str, Any], observed: dict[str, Any], namespace: str) -> dict[str, Any]:
+def _claim(
+    one: dict[str, Any], observed: dict[str, Any], namespace: str, world: dict[tuple[str, str], Any]
+) -> dict[str, Any]:
     status: dict[str, Any] = {}
     if one.get("allocation"):
         status["allocation"] = {"devices": {"results": one["allocation"]}}
@@ -178,7 +192,20 @@ def _claim(one: dict[str, Any], observed: dict[str, Any], namespace: str) -> dic
         status["reservedFor"] = [
             {"resource": "pods", "name": name, "uid": f"Pod-{name}"} for name in one["reservedFor"]
         ]
-    metadata = {"name": one["name"], "namespace": namespace, "uid": f"Claim-{one['name']}"}
+    metadata: dict[str, Any] = {"name": one["name"], "namespace": namespace, "uid": f"Claim-{one['name']}"}
+    for pod in observed.get("pods", ()):
+        made = [item.get("resourceClaimName") for item in pod.get("resourceClaimStatuses") or ()]
+        if one["name"] in made:
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": f"Pod-{pod['name']}"}
+            metadata["ownerReferences"] = [{**owner, "controller": True}]
     spec = {"devices": {"requests": one["requests"]}}
+    for (kind, _), template in world.items():
+        devices = template["spec"]["spec"]["devices"] if kind == "ResourceClaimTemplate" else {}
+        if "constraints" in devices and _counts(devices["requests"]) == _counts(one["requests"]):
+            spec["devices"]["constraints"] = devices["constraints"]
     head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
     return {**head, "metadata": metadata, "spec": spec, "status": status}
+
+
+def _counts(requests: list[dict[str, Any]]) -> list[Any]:
+    return [(one["name"], one.get("exactly", {}).get("count", 1)) for one in requests]

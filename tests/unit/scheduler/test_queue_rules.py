@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from tests.unit.scheduler.kueue_stories import RULES, as_snapshot, play
 
+from regauge.base import InputError
 from regauge.model import Quantity, view
 from regauge.model.core import PodSpec
 from regauge.scheduler.queue_charging import Charging, PodCharge, Published
 from regauge.scheduler.queue_checking import check_queues
-from regauge.scheduler.queue_objects import ClusterQueue, kueue_settings
+from regauge.scheduler.queue_objects import ClusterQueue, Cohort, kueue_settings
 from regauge.scheduler.queue_quota import Quotas
 from regauge.scheduler.queue_shapes import Refused
 
@@ -87,10 +88,10 @@ def test_sidecars_and_init_containers_count_as_for_any_pod() -> None:
 # -- cohorts
 
 
-def queue(name: str, quota: str, **limits: str) -> ClusterQueue:
+def queue(name: str, quota: str, cohort: str = "all", **limits: str) -> ClusterQueue:
     resource = {"name": "gpus", "nominalQuota": quota, **limits}
     group = {"coveredResources": ["gpus"], "flavors": [{"name": "f", "resources": [resource]}]}
-    return view({"metadata": {"name": name}, "spec": {"cohortName": "all", "resourceGroups": [group]}}, ClusterQueue)
+    return view({"metadata": {"name": name}, "spec": {"cohortName": cohort, "resourceGroups": [group]}}, ClusterQueue)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,41 @@ def test_a_queue_borrows_what_others_lend(own: Object, other: Object, used: Obje
     assert (found.shape if isinstance(found, Refused) else "") == shape
     if not shape:
         assert found == {"gpus": "f"}
+
+
+def cohort(name: str, parent: str = "", quota: str = "", **limits: str) -> Cohort:
+    resource = {"name": "gpus", "nominalQuota": quota, **limits}
+    groups = [{"coveredResources": ["gpus"], "flavors": [{"name": "f", "resources": [resource]}]}] if quota else []
+    return view({"metadata": {"name": name}, "spec": {"parentName": parent, "resourceGroups": groups}}, Cohort)
+
+
+@pytest.mark.parametrize(
+    ("cohorts", "used", "most", "left"),
+    [
+        # Two queues of 2 and 4 in cohorts of their own below one above: all is lent.
+        ([cohort("one", "top"), cohort("two", "top"), cohort("top")], {}, 6, 6),
+        ([cohort("one", "top"), cohort("two", "top"), cohort("top")], {"b": 3}, 6, 3),
+        # The cohort above has quota of its own.
+        ([cohort("one", "top"), cohort("two", "top"), cohort("top", quota="10")], {"b": 5}, 16, 11),
+        # The other side keeps all but one, and a part that it keeps is used first.
+        ([cohort("one", "top"), cohort("two", "top", "0", lendingLimit="1"), cohort("top")], {"b": 3}, 3, 3),
+        ([cohort("one", "top"), cohort("two", "top", "0", lendingLimit="1"), cohort("top")], {"b": 4}, 3, 2),
+        # This side may take no more than one.
+        ([cohort("one", "top", "0", borrowingLimit="1"), cohort("two", "top"), cohort("top")], {}, 3, 3),
+        # Nobody above: nothing of the other.
+        ([cohort("one"), cohort("two")], {"b": 4}, 2, 2),
+    ],
+)
+def test_quota_flows_through_a_tree_of_cohorts(cohorts: list[Cohort], used: Object, most: int, left: int) -> None:
+    charges = {(name, "f", "gpus"): Quantity.of(count) for name, count in used.items()}
+    queues = [queue("a", "2", cohort="one"), queue("b", "4", cohort="two")]
+    room = Quotas(queues, charges, cohorts).room(("a", "f", "gpus"))
+    assert (room.most, room.left) == (Quantity.of(most), Quantity.of(left))
+
+
+def test_a_circle_of_cohorts_is_told() -> None:
+    with pytest.raises(InputError, match="is above itself"):
+        Quotas([queue("a", "2", cohort="one")], {}, [cohort("one", "two"), cohort("two", "one")])
 
 
 # -- causes that no story has

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class Predictor:
             said = "" if not locals_ else self._verdict(charging, quotas, one, charge, step, stays)
             old = self.said.get(name) == seen and isinstance(seen, str)
             self.said[name] = seen
-            if isinstance(said, str) and (seen == "" or old):
+            if one.is_not_looked_at or (isinstance(said, str) and (seen == "" or old)):
                 continue  # it waits; the text is of the last time that it was looked at
             if said != seen and not _may_be(charge, said, seen):
                 found[name] = f"predicted {said!r}, seen {seen!r}"
@@ -195,6 +196,59 @@ def test_books_are_as_recorded_and_differences_have_a_name(name: str) -> None:
     assert check is not None
     assert {one.code for one in check.differences if not one.notice} == CAUSES.get(name, set())
     assert check.good == (name not in CAUSES)
+
+
+def test_a_workload_that_kueue_has_not_come_back_to_is_told() -> None:
+    """Evicted after a timeout; its quota is free, and the recording ended before Kueue looked at it again."""
+    *_, last = play("60-extended-resource-requeued-after-timeout")
+    check = check_queues(last.snapshot, RULES)
+    (one,) = (one for one in check.waiting if one.workload == "Job/q60/b")
+    assert one.foretold == "may be admitted: it was evicted, and Kueue has not looked at it again"
+    assert {name: str(value) for name, value in one.charge.items()} == {"example.com/ext": "1"} and not one.shape
+
+
+GAPS = {
+    "02-class-count-1": {},
+    "05-mode-all": {"Job/q05/j": "devices would do, quota does not pass"},
+    "06-first-available": {"Job/q06/j": "devices would do, quota does not pass"},
+    "08-match-attribute": {"Job/q08/b": "quota passes, devices do not"},
+    "35-admitted-but-unschedulable": {
+        "Job/q35/a": "quota passes, devices do not",
+        "Job/q35/b": "quota passes, devices do not",
+    },
+    "54-cel-on-two-requests-share-devices": {
+        "Job/q54/b": "quota passes, devices do not",
+        "Job/q54/c": "quota passes, devices do not",
+    },
+}
+
+
+@pytest.mark.row(8, how="vectors")
+@pytest.mark.parametrize("name", GAPS)
+def test_admission_and_allocation_are_two_steps_with_a_gap(name: str) -> None:
+    *_, last = play(name)
+    steps = check_queues(last.snapshot, RULES, random.Random(0)).steps
+    assert steps and {one.workload: one.gap for one in steps if one.gap} == GAPS[name]
+
+
+@pytest.mark.row(114, how="vectors")
+@pytest.mark.parametrize("name", [name for name in names() if name != "stories"])
+def test_what_is_placed_was_foretold(name: str) -> None:
+    """No workload whose pods a real scheduler placed is told to have no place, and none that it left is told to have one."""
+    for step in play(name):
+        for one in check_queues(step.snapshot, RULES, random.Random(0)).steps:
+            if one.quota == "is admitted":
+                assert (one.placed < one.pods) == (one.devices != "is placed"), (step.name, one)
+
+
+@pytest.mark.row(114, how="vectors")
+def test_devices_behind_a_flavor_are_those_of_its_nodes() -> None:
+    """Two flavors by zone: each has the devices of one node behind the same name."""
+    *_, last = play("32-two-flavors-node-labels")
+    rows = [one for one in check_queues(last.snapshot, RULES).rows if one.resource == "example.com/gpus"]
+    assert len({one.flavor for one in rows}) == 2
+    for row in rows:
+        assert [(one.name, one.devices) for one in row.classes] == [("gpu.example.com", 4)]
 
 
 def test_a_queue_whose_status_lags_is_told() -> None:
