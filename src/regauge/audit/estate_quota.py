@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from regauge.audit.findings import Evidence
-from regauge.audit.ground import Ground, Spot, at, mapping, seen, some
+from regauge.audit.ground import Ground, Spot, at, items, mapping, seen, some
 from regauge.inventory import is_extended_resource
 from regauge.model import Document
 from regauge.model.kinds import CONFIG_MAP, RESOURCE_QUOTA
@@ -18,6 +19,19 @@ _METRIC = re.compile(
     r"kube_(?:pod_(?:container|init_container)_resource_(?:requests|limits)|node_status_(?:capacity|allocatable))"
     r"\b[^\n]*?resource\s*=~?\s*\\?[\"']([^\"'\\]+)"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Exporter:
+    """A program that tells of devices, and what makes it look for the pods of claims. Source: its own options."""
+
+    image: str
+    vendor: str
+    variable: str
+    option: str
+
+
+_EXPORTERS = (_Exporter("dcgm-exporter", "nvidia.com", "KUBERNETES_ENABLE_DRA", "--kubernetes-enable-dra"),)
 _KNOWN_TO_METRICS = frozenset({"cpu", "memory", "pods", "storage", "ephemeral_storage"})
 
 
@@ -73,6 +87,31 @@ def goes_blank(ground: Ground) -> Iterator[Spot]:
             what = f"{document.title} reads {some(sorted(devices))} from metrics that do not count devices of claims"
             evidence = tuple(Evidence(at(document), text[:200]) for text in list(devices.values())[:3])
             yield Spot(document.title, what, evidence)
+
+
+def without_pods(ground: Ground) -> Iterator[Spot]:
+    """MONITORING-ATTRIBUTION: an exporter does not look for the pods of devices that claims hold."""
+    for document, spec in ground.workloads:
+        for container in map(mapping, items(spec.get("containers"))):
+            found = [one for one in _EXPORTERS if one.image in str(container.get("image"))]
+            served = [name for one in found for name in _drivers_of(ground, one.vendor)]
+            if served and not any(_switched_on(container, one) for one in found):
+                what = f"{document.title} does not tell who holds devices of {some(served)}: {found[0].variable} is not set"
+                yield Spot(document.title, what, (seen(document, str(container.get("image")), "image"),))
+
+
+def _drivers_of(ground: Ground, vendor: str) -> list[str]:
+    return sorted(
+        {driver for drivers in ground.drivers_on.values() for driver in drivers if driver.endswith(f".{vendor}")}
+    )
+
+
+def _switched_on(container: Mapping[str, object], exporter: _Exporter) -> bool:
+    """Whether the switch is there, by variable or option. A bundle has no values of variables: the name is enough."""
+    variables = [mapping(one) for one in items(container.get("env"))]
+    words = [str(one) for one in (*items(container.get("command")), *items(container.get("args")))]
+    named = any(one.get("name") == exporter.variable and one.get("value") != "false" for one in variables)
+    return named or any(word.startswith(exporter.option) and not word.endswith("=false") for word in words)
 
 
 def _quotas(ground: Ground) -> Mapping[str, list[tuple[Document, Mapping[str, object]]]]:

@@ -133,6 +133,7 @@ CHECKS: Mapping[str, Check] = {
     "QUOTA-OLD-NAMES": estate_quota.old_names_only,
     "QUOTA-BYPASS": estate_quota.bridge_bypass,
     "MONITORING-BLANK": estate_quota.goes_blank,
+    "MONITORING-ATTRIBUTION": estate_quota.without_pods,
     "DRIVER-PRIVILEGED": estate_drivers.privileged,
     "DRIVER-HOSTPATH": estate_drivers.wide_paths,
     "DRIVER-UNPINNED": estate_drivers.unpinned,

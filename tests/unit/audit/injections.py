@@ -333,6 +333,9 @@ def _of_nodes() -> Iterator[tuple[str, Fault]]:
     text = 'sum(kube_pod_container_resource_requests{resource="example_com_gpu"})'
     dashboard = thing("v1", "ConfigMap", "board", SPACE, data={"a.json": text})
     yield "MONITORING-BLANK", Fault((dashboard,))
+    exporter = deployment("exporter", containers=[{"name": "c", "image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.0"}])
+    of_vendor = resource_slice("two", device("x0"), pool="p", driver="gpu.nvidia.com")
+    yield "MONITORING-ATTRIBUTION", Fault((exporter, of_vendor))
 
 
 def _of_threats() -> Iterator[tuple[str, Fault]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -73,6 +74,16 @@ def test_each_threat_has_a_page_whose_checks_are_rules(name: str, prefix: str) -
         "What Kubernetes, DRA and CDI promise, and what not",
         "What regauge cannot see",
     ]
+
+
+@pytest.mark.row(279, how="unit")
+def test_what_this_project_ships_for_monitoring_does_not_go_blank() -> None:
+    given = fixture("MONITORING-BLANK", "bad")
+    (rule,) = given.snapshot.documents(("monitoring.coreos.com", "PrometheusRule"))
+    for name in ("alerts", "panels"):
+        rule.object["spec"] = json.loads((ROOT / "src/regauge/observe/data" / f"{name}.json").read_text())
+        assert "regauge_" in json.dumps(rule.object)
+        assert audit_estate(given).findings == ()
 
 
 def test_profiles_narrow() -> None:
