@@ -207,6 +207,8 @@ def cli() -> tuple[Options, set[str]]:
         name: {option for param in verb.params for option in (*param.opts, *param.secondary_opts)}
         for name, verb in verbs.items()
     }
+    for name in options:  # a group that is a verb itself
+        options[name] |= options.get(f"{name} serve", set())
     return options, {option for param in group.params for option in param.opts}
 
 
