@@ -9,7 +9,7 @@ from tests.unit.cluster.kubelet.test_stories_of_clusters import NEVER_LOST_S, cl
 from tests.unit.cluster.kubelet.world import World, simulate
 
 from regauge.model import Object
-from regauge.model.kinds import RESOURCE_CLAIM
+from regauge.model.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
 
 DRIVER = "layers.example.com"
 SPEC = f"/var/run/cdi/{DRIVER}-dev.json"
@@ -58,3 +58,31 @@ def test_specs_change_what_is_injected_and_no_allocation() -> None:
         others, state, environment = played(content)
         assert others == claims
         assert (state, environment) == expected
+
+
+@pytest.mark.row(5, 7, how="unit")
+def test_a_spec_of_devices_that_nobody_found_advertises_none() -> None:
+    """Neither the node's capacity nor any slice follows from what a spec describes, and no claim gets it."""
+    found: list[tuple[object, ...]] = []
+
+    async def scenario(world: World) -> None:
+        await prepared(world, DRIVER)
+        await world.clock.sleep(2)
+
+        def told() -> tuple[object, ...]:
+            (node,) = world.api.list(NODE)
+            slices = [one["spec"]["devices"] for one in world.api.list(RESOURCE_SLICE)]
+            return node["status"].get("capacity"), node["status"].get("allocatable"), slices
+
+        before = told()
+        world.files.write(SPEC, spec("more", *(f"gpu-{index}" for index in range(99))))
+        await world.clock.sleep(60)
+        claim(world, DRIVER, "many", 5)
+        submit(world, "many", named="many")
+        await world.clock.sleep(5)
+        status = world.api.get(RESOURCE_CLAIM, "many", "default").get("status") or {}
+        found.append((before, told(), "allocation" in status, len(before[2]) if isinstance(before[2], list) else 0))
+
+    simulate(scenario, grace_s=NEVER_LOST_S)
+    before, after, allocated, slices = found[0]
+    assert (after, allocated, slices) == (before, False, 1)
