@@ -25,7 +25,10 @@ from regauge.scheduler.stored import as_stored
 
 @dataclass(frozen=True, slots=True)
 class GangHolder:
-    """A pod of a gang that is placed: since when (None: not noted), and the devices that it holds."""
+    """A pod of a gang that is placed: since when (None: not noted), and the devices that it holds.
+
+    It holds them from the time that its first claim was allocated, or it was placed, or it started; whatever is noted.
+    """
 
     pod: str
     node: str
@@ -108,12 +111,15 @@ class GangWorld:
     def holder(self, pod: Pod) -> GangHolder:
         """What a placed pod holds."""
         devices: dict[DeviceId, None] = {}
+        placed = [one.last_transition_time for one in pod.status.conditions if one.type == "PodScheduled"]
+        times = [pod.status.start_time, *placed]
         for claim in self.claims_of(pod):
             assert claim.status.allocation is not None
+            times.append(claim.status.allocation.allocation_timestamp)
             for one in claim.status.allocation.devices.results:
                 devices[DeviceId(one.driver, one.pool, one.device)] = None
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        return GangHolder(name, pod.spec.node_name, pod.status.start_time, tuple(devices))
+        return GangHolder(name, pod.spec.node_name, min(filter(None, times), default=None), tuple(devices))
 
     # -- where it would go
 

@@ -110,7 +110,7 @@ class QueueCheck:
 
 
 def check_queues(snapshot: Snapshot, rules: Rules, random: Randomness | None = None) -> QueueCheck:
-    """Compare what queues are charged with what their pods hold; with `random`, and nodes, both steps of each workload besides.
+    """Compare what queues are charged with what their pods hold; with `random`, and nodes, both steps of each workload.
 
     Raises `InputError` for an object that cannot be read, and where classes are used and Kueue's configuration is missing.
     """

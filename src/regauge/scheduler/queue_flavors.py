@@ -11,7 +11,6 @@ from regauge.model.resource import DEVICE_CLASS_PREFIX
 from regauge.scheduler.queue_charging import Charging
 from regauge.scheduler.queue_objects import ResourceFlavor
 
-
 NO_NODES = "there are no nodes in the input"
 
 

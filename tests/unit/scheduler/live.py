@@ -122,15 +122,20 @@ class Live:
             assert time.monotonic() < deadline, [one["metadata"]["name"] for one in left]
             for one in left:
                 with contextlib.suppress(NotFound):
-                    self._drop(one)
+                    self.drop(one)
             time.sleep(POLL_S)
 
-    def _drop(self, object_: Object) -> None:
+    def drop(self, object_: Object) -> None:
+        """Delete an object, at once and whatever its finalizers say."""
         kind, metadata = self._kind(object_), object_["metadata"]
         name, namespace = metadata["name"], metadata.get("namespace", "")
         if metadata.get("deletionTimestamp") and metadata.get("finalizers"):
             self._run(self._client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace))
         self._run(self._client.delete(kind, name, namespace, grace_period_s=0))
+
+    def finish(self, name: str, namespace: str = "default") -> None:
+        """A pod ends well, as its kubelet would say."""
+        self._run(self._client.patch(k.POD, name, {"status": {"phase": "Succeeded"}}, namespace, subresource="status"))
 
     def until(self, found: Callable[[], Any]) -> Any:
         """What `found` gives once it is not None."""
