@@ -239,7 +239,7 @@ def _in_short(answer: ClaimAnswer) -> str:
     """The main reason, without what the explain engine says about the whole attempt before an error."""
     failing = [] if answer.cluster is None else [one for one in answer.cluster.nodes.values() if one.outcome == "error"]
     text = f"error on {failing[0].node}: {failing[0].text}" if failing and failing[0].node else answer.text
-    return text.replace(f"claim {answer.claim}: ", "")
+    return text.replace(f"claim {answer.claim}: ", "").replace(f"claim {answer.claim}, ", "")
 
 
 def _asks_admin(claim: ResourceClaim) -> bool:
