@@ -21,6 +21,7 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge assess DIR -o json", "the same from a dump, for a program"),
     ("regauge audit", "what is wrong with devices in the current kube context: on which layer, why, what to do"),
     ("regauge audit estate.zip --profile production", "the ten questions before production, each with its evidence"),
+    ("regauge dashboard", "the current kube context on a live page: devices, holders, what waits and why; reads only"),
     ("regauge explain pod NAME", "why a pod waits, per plugin, node and device; or where it may go, and what it holds"),
     ("regauge explain claim NAME --from DIR --kube-version 1.37", "the devices of a claim, or why there are none"),
     ("regauge whatif --from DIR --drain NODE", "which pods would find no place, and what stays free, before you do it"),

@@ -26,6 +26,9 @@ MOST_COUNTED = 128
 """So many devices of one name on one node are shown one by one; more of them are no devices, and told as one number."""
 
 _MODELS = ("productName", "model", "deviceName", "type", "product")
+_NOT_TOLD = "Unknown"
+"""The kubelet's word for the health of devices whose driver tells nothing of it: no trouble, and most of them."""
+
 _WHICH = "which device it is, is known to its kubelet only"
 
 
@@ -52,7 +55,8 @@ class _Facts:
         """What is wrong with a device, as far as its owner, its claims or its pods tell."""
         listed = one.stack is Stack.DEVICE_PLUGIN and not one.healthy
         own = ("the device plugin lists it as unhealthy",) if listed else ()
-        return (*own, *self._conditions.get(key, ()), *self._health.get(key, ()))
+        told = (text for text in self._health.get(key, ()) if not text.startswith(_NOT_TOLD))
+        return (*own, *self._conditions.get(key, ()), *told)
 
 
 def _nodes(look: Look, devices: Iterable[Row]) -> Table:

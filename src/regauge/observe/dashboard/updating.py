@@ -33,6 +33,9 @@ RESTS = 2.0
 """After a look this many times its duration passes before the next one of its kind."""
 
 EXPLAINING_S = 10.0
+_NOT_SERVED = "no version of"
+"""A kind that is not served has no objects: nothing of it is unknown."""
+
 LOOK_AROUND_S = 1.0
 
 
@@ -140,7 +143,7 @@ class Dashboard:
             chance=self._world.chance,
             go_on=lambda: self._world.clock.monotonic_s() < until_s,
         )
-        beside = [(one.what, one.why) for one in estate.skipped]
+        beside = [(one.what, one.why) for one in estate.skipped if not one.why.startswith(_NOT_SERVED)]
         beside += [(document.title, str(error)) for document, error in ground.unreadable]
         return {"waiting": waiting_table(look, asking), **finding_tables(audit_ground(ground, None), beside)}
 

@@ -6,6 +6,7 @@ ask for is told in the words of the pod's own condition. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ from regauge.scheduler import NodeVerdict, PodAnswer, State, explain_pod
 MOST_WAITING = 2000
 MOST_REASONS, MOST_NODES, MOST_NOTES = 8, 6, 6
 _UNTOLD = "not looked at yet"
+_RUNNING = re.compile(r'^running "(\w+)" \w+ plugin: ')
 
 
 class Explained:
@@ -171,7 +173,9 @@ def _reason(answer: PodAnswer) -> str:
     """The main reason. Where one error ends all attempts, it is that."""
     if answer.good:
         return answer.state
-    return answer.reasons[0][0] if answer.reasons and not answer.state.endswith("error") else _short(answer.text)
+    if answer.message and answer.state.endswith("error"):
+        return _short(_RUNNING.sub(r"\1: ", answer.message))
+    return answer.reasons[0][0] if answer.reasons else _short(answer.text)
 
 
 def _general(text: str, pod: Pod) -> str:

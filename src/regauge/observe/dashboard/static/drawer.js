@@ -92,7 +92,7 @@ function drawDevice(drawer, id) {
   return [
     row.counted ? `${row.source}, number ${name}` : name,
     h("p", { class: "id" }, drawer.glyphs.sample(kind, 18), id),
-    row.trouble ? h("p", { class: "bad" }, row.trouble) : "",
+    row.trouble ? h("p", { class: "bad" }, layerTag("discovery"), row.trouble) : "",
     list([
       ["state", `${STATES[kind.state][0]}: ${STATES[kind.state][1]}`],
       ["served by", `${STACKS[kind.stack][0]} (${row.source})`],
@@ -104,7 +104,7 @@ function drawDevice(drawer, id) {
       ["taints", row.taints?.join(", ")],
       ["note", row.note],
     ]),
-    row.holders?.length ? [h("h3", {}, "Held by"), row.holders.map((one) => holder(one))] : "",
+    row.holders?.length ? [h("h3", {}, layerTag("scheduling"), "Held by"), row.holders.map((one) => holder(one))] : "",
     more,
   ];
 }
@@ -139,9 +139,9 @@ async function fill(place, drawer, id) {
   const twice = found.advertised.length > 1;
   place.replaceChildren(
     ...[
-      twice ? h("h3", {}, "Advertised by") : "",
+      twice ? h("h3", {}, layerTag("discovery"), "Advertised by") : "",
       twice ? h("ul", {}, found.advertised.map((one) => h("li", {}, `${one.source}: ${one.name}${one.healthy ? "" : " (unhealthy)"}`))) : "",
-      found.attributes ? h("h3", {}, "Attributes") : "",
+      found.attributes ? h("h3", {}, layerTag("discovery"), "Attributes") : "",
       found.attributes ? list(Object.entries(found.attributes)) : "",
       found.capacity && Object.keys(found.capacity).length ? h("h3", {}, "Capacity") : "",
       found.capacity ? list(Object.entries(found.capacity)) : "",
@@ -190,7 +190,7 @@ function drawStep(drawer, id) {
   const results = (row.results ?? []).map(([what, holds, seen]) => h("li", {}, h("span", { class: holds ? "good" : "bad" }, holds ? "holds" : "does not hold"), ` ${what}`, seen ? h("span", { class: "faint" }, ` ${seen}`) : ""));
   return [
     row.name,
-    h("p", { class: "id" }, h("span", { class: `step ${row.state}` }, row.state), ` step ${row.number + 1} of ${row.rollout}`),
+    h("p", { class: "id" }, h("span", { class: `state ${row.state}` }, row.state), ` step ${row.number + 1} of ${row.rollout}`),
     list([
       ["began", row.beganS && new Date(row.beganS * 1000).toLocaleString()],
       ["ended", row.endedS && new Date(row.endedS * 1000).toLocaleString()],

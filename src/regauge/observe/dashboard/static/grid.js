@@ -6,6 +6,7 @@ import { cornerOf, hit, moved, rowAt } from "./layout.js";
 import { many, spoken, stateOf } from "./words.js";
 
 const NEWS_MS = 1600;
+const MOST_NEWS = 500;
 const INSET = 12;
 const KEYS = new Set(["ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"]);
 
@@ -45,6 +46,7 @@ export class Grid {
 
   /** Shows for a moment that these have changed. */
   tell(ids) {
+    if (ids.size > MOST_NEWS) return;
     const until = performance.now() + NEWS_MS;
     for (const id of ids) this.#news.set(id, until);
     this.draw();
@@ -206,7 +208,7 @@ export class Grid {
       if (now >= until || !corner) continue;
       const left = (until - now) / NEWS_MS;
       const grown = calm.matches ? 3 : 3 + 5 * (1 - left);
-      context.globalAlpha = calm.matches ? 0.8 : left;
+      context.globalAlpha = calm.matches ? 0.6 : 0.6 * left;
       context.strokeStyle = glyphs.colours.text;
       context.lineWidth = 1.5;
       context.strokeRect(corner.x - grown, corner.y - grown, cell + 2 * grown, cell + 2 * grown);

@@ -14,9 +14,9 @@ import { HEALTHS, STACKS, STATES, ageOf, many, spoken } from "./words.js";
 
 const natural = new Intl.Collator("en", { numeric: true });
 const FACETS = {
-  state: ["states", STATES, (value) => ({ state: value })],
+  state: ["states", STATES, (value) => ({ stack: "faint", state: value })],
   stack: ["stacks", STACKS, (value) => ({ stack: value })],
-  health: ["healths", HEALTHS, (value) => ({ health: value, tainted: value === "tainted" })],
+  health: ["healths", HEALTHS, (value) => ({ stack: "faint", health: value, tainted: value === "tainted" })],
 };
 const CHOICES = ["text", "pool", "node", "group", "size"];
 

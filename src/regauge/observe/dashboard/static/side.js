@@ -80,7 +80,7 @@ export class Side {
   }
 
   item(kind, id, ...children) {
-    return h("button", { type: "button", class: "item", data: { key: `${kind} ${id}` }, on: { click: () => this.calls.open(kind, id) } }, children);
+    return h("button", { type: "button", class: `item ${kind}`, data: { key: `${kind} ${id}` }, on: { click: () => this.calls.open(kind, id) } }, children);
   }
 
   more(count) {
@@ -159,12 +159,12 @@ function drawRollouts(side) {
     const done = own.filter(([, step]) => DONE.has(step.state)).length;
     const list = () => own.map(([id, step]) => {
       const time = step.endedS ? `took ${ageOf(step.beganS, step.endedS)}` : step.beganS ? `for ${ageOf(step.beganS)}` : "";
-      return side.item("step", id, h("span", { class: `step ${step.state}` }, step.state), h("b", {}, ` ${step.name}`), h("span", { class: "faint" }, ` ${time}`));
+      return side.item("step", id, h("span", { class: `state ${step.state}` }, step.state), h("b", {}, ` ${step.name}`), h("span", { class: "faint" }, ` ${time}`));
     });
     const bar = h("progress", { max: Math.max(own.length, 1), value: done, "aria-label": `${done} of ${own.length} steps done` });
     return h(
       "section", { "aria-label": name },
-      h("h3", {}, name, " ", h("span", { class: `step ${row.state.replaceAll(" ", "-")}` }, row.state)),
+      h("h3", {}, layerTag("installation"), name, " ", h("span", { class: `state ${row.state.replaceAll(" ", "-")}` }, row.state)),
       row.reason ? h("p", {}, row.reason) : "",
       own.length ? h("p", { class: "progress" }, bar, ` ${done} of ${own.length} steps`) : "",
       own.length ? side.fold(`rollout ${name}`, "Steps", list) : "",

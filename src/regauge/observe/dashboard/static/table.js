@@ -7,7 +7,7 @@ const ROW = 30;
 const AROUND = 6;
 const natural = new Intl.Collator("en", { numeric: true });
 const COLUMNS = [
-  ["device", (id) => id],
+  ["device", (id, row) => `${id.split("/").at(-1)} of ${row.source}`],
   ["node", (_, row) => row.node],
   ["node pool", (_, row, pool) => pool],
   ["served by", (_, row) => STACKS[stackOf(row)][0]],
@@ -97,7 +97,7 @@ export class DeviceTable {
   }
 
   #row(id, at, active) {
-    const row = this.calls.rowOf(id) ?? { node: "" };
+    const row = this.calls.rowOf(id) ?? { node: "", source: "" };
     const pool = this.calls.nodeOf(row.node)?.pool ?? "";
     const element = h("div", {
       class: `row${row.trouble ? " bad" : ""}`,
@@ -112,7 +112,7 @@ export class DeviceTable {
     COLUMNS.forEach(([, text], column) => {
       const words = text(id, row, pool);
       const sample = column === 0 ? this.glyphs.sample({ ...glyph, counted: row.counted, tainted: row.taints?.length > 0 }, 12) : "";
-      element.append(h("div", { role: "cell", title: words }, sample, words));
+      element.append(h("div", { role: "cell", title: column === 0 ? id : words }, sample, words));
     });
     return element;
   }
