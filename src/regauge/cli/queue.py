@@ -195,7 +195,7 @@ def _print_flavors(found: QueueCheck) -> None:
             one.queue,
             one.flavor,
             one.resource,
-            item.name,
+            item.name or "(device plugin)",
             str(item.devices),
             str(item.used),
             item.error or str(item.free),

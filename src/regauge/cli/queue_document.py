@@ -35,7 +35,7 @@ class Gate(Part, frozen=True):
 class ClassThere(Part, frozen=True):
     """A class behind a name in quotas, with its devices on the nodes of the flavor."""
 
-    device_class: Annotated[str, Meta(description="name of the DeviceClass")]
+    device_class: Annotated[str, Meta(description="name of the DeviceClass; empty for devices of a device plugin")]
     devices: int
     used: int
     free: int

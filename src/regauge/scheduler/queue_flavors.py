@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from regauge.allocator import DeviceId
 from regauge.model import Snapshot, matches_node
 from regauge.model.resource import DEVICE_CLASS_PREFIX
+from regauge.scheduler.nodes import is_terminal
 from regauge.scheduler.queue_charging import Charging
-from regauge.scheduler.queue_objects import ResourceFlavor
+from regauge.scheduler.queue_objects import ResourceFlavor, amount
+from regauge.scheduler.resources import is_extended, pod_requests
 
 NO_NODES = "there are no nodes in the input"
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorClass:
-    """Devices of one class that the nodes of a flavor have, and those in use. `error`: why that cannot be told."""
+    """Devices of one class that the nodes of a flavor have, and those in use. `error`: why that cannot be told.
+
+    `name` is "" for devices of a device plugin, which nodes count under the resource itself.
+    """
 
     name: str
     devices: int
@@ -43,6 +48,7 @@ class FlavorDevices:
         self._used = frozenset(used)
         self._nodes = snapshot.nodes
         self._labels = {one.metadata.name: one.metadata.labels or {} for one in snapshot.nodes}
+        self._pods = snapshot.pods
         self._ids = {id(subject): key for key, subject in charging.published.by_id.items()}
 
     def of(self, flavor: str, resource: str) -> tuple[FlavorClass, ...]:
@@ -58,7 +64,24 @@ class FlavorDevices:
                 continue
             there = [key for one in devices if self._is_there(key := self._ids[id(one)], wanted)]
             found.append(FlavorClass(name, len(there), sum(key in self._used for key in there)))
-        return tuple(found)
+        counted = self._counted(resource, wanted)
+        return (*found, counted) if counted is not None else tuple(found)
+
+    def _counted(self, resource: str, wanted: Mapping[str, str]) -> FlavorClass | None:
+        """What nodes of the flavor count of a resource by themselves; None where none does."""
+        offered: dict[str, int] = {}
+        for node in self._nodes:
+            text = node.status.allocatable.get(resource)
+            if is_extended(resource) and text is not None and _has(node.metadata.labels or {}, wanted):
+                offered[node.metadata.name] = amount(text, f"{resource} of node {node.metadata.name}").value()
+        if not offered:
+            return None
+        used = sum(
+            pod_requests(pod.spec).get(resource, 0)
+            for pod in self._pods
+            if pod.spec.node_name in offered and not is_terminal(pod) and offered[pod.spec.node_name]
+        )
+        return FlavorClass("", sum(offered.values()), used)
 
     def _is_there(self, device: DeviceId, wanted: Mapping[str, str]) -> bool:
         """Whether a node with the labels has the device; one without a node is everywhere."""
@@ -66,7 +89,7 @@ class FlavorDevices:
             return True
         nodes = self._nodes_of(device)
         labels = self._labels.values() if nodes is None else (self._labels[one] for one in nodes if one in self._labels)
-        return any(all(one.get(key) == value for key, value in wanted.items()) for one in labels)
+        return any(_has(one, wanted) for one in labels)
 
     def _nodes_of(self, device: DeviceId) -> frozenset[str] | None:
         """The nodes that the device may be used on; None for all."""
@@ -79,6 +102,10 @@ class FlavorDevices:
         if selector is not None:
             return frozenset(one.metadata.name for one in self._nodes if matches_node(selector, one))
         return None
+
+
+def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in wanted.items())
 
 
 def classes_of(resource: str, charging: Charging) -> tuple[str, ...]:
