@@ -40,9 +40,8 @@ def rules_command(
     regauge export rules --plain > regauge.rules.yaml
     """
     from regauge.observe.alerting import RUNBOOK, prometheus_rule, rule_groups
-    from regauge.observe.registry import FAMILIES
 
-    layers = {family.full_name: family.layer.value for family in FAMILIES}
+    layers = _layers()
     base = runbook or RUNBOOK
     made = rule_groups(layers, base) if plain else prometheus_rule(layers, namespace, _pairs(label or ()), base)
     sys.stdout.write(_yaml([made]))
@@ -56,7 +55,7 @@ def grafana_command() -> None:
     """
     from regauge.observe.grafana import dashboard_bytes
 
-    sys.stdout.write(dashboard_bytes().decode())
+    sys.stdout.write(dashboard_bytes(_layers()).decode())
 
 
 def manifests_command(
@@ -83,6 +82,12 @@ def manifests_command(
     for one in sources:
         check_source(one, around)
     sys.stdout.write(_yaml(manifests(Deployed(image, namespace, monitoring, sources, operator=not no_operator))))
+
+
+def _layers() -> dict[str, str]:
+    from regauge.observe.registry import FAMILIES
+
+    return {family.full_name: family.layer.value for family in FAMILIES}
 
 
 def _pairs(texts: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -11,6 +11,7 @@ import msgspec
 
 from regauge.base import canonical_json
 from regauge.model import Object
+from regauge.observe.alerting import metric_names
 
 UID = "regauge-devices"
 TITLE = "Devices and claims"
@@ -73,8 +74,11 @@ def layout() -> Layout:
     return msgspec.json.decode(data, type=Layout)
 
 
-def dashboard() -> Object:
-    """The dashboard as Grafana imports it. The data source is chosen in it, so it fits any installation."""
+def dashboard(layers: Mapping[str, str]) -> Object:
+    """The dashboard as Grafana imports it. The data source is chosen in it, so it fits any installation.
+
+    `layers` are those of the metrics, by the name that is asked for: each panel tells the one that it is about.
+    """
     panels: list[Object] = []
     top = 0
     for section in layout().sections:
@@ -84,7 +88,7 @@ def dashboard() -> Object:
         for panel in section.panels:
             if left + panel.width > WIDTH:
                 left, top, height = 0, top + height, 0
-            panels.append(_panel(panel, len(panels) + 1, left, top))
+            panels.append(_panel(panel, layers, len(panels) + 1, (left, top)))
             left, height = left + panel.width, max(height, _HEIGHTS[panel.type])
         top += height
     return {
@@ -102,9 +106,9 @@ def dashboard() -> Object:
     }
 
 
-def dashboard_bytes() -> bytes:
+def dashboard_bytes(layers: Mapping[str, str]) -> bytes:
     """The same as text, each time with the same bytes."""
-    return msgspec.json.format(canonical_json(dashboard()), indent=2) + b"\n"
+    return msgspec.json.format(canonical_json(dashboard(layers)), indent=2) + b"\n"
 
 
 def _datasource() -> Object:
@@ -133,12 +137,14 @@ def _row(title: str, number: int, top: int) -> Object:
     return {"id": number, "type": "row", "title": title, "collapsed": False, "gridPos": place, "panels": []}
 
 
-def _panel(panel: Panel, number: int, left: int, top: int) -> Object:
+def _panel(panel: Panel, layers: Mapping[str, str], number: int, corner: tuple[int, int]) -> Object:
+    left, top = corner
+    layer = layers[metric_names(panel.queries[0].expr)[0]]
     made: Object = {
         "id": number,
         "type": panel.type,
         "title": panel.title,
-        "description": panel.text,
+        "description": f"{panel.text} Layer: {layer}.",
         "datasource": _DATASOURCE,
         "gridPos": {"h": _HEIGHTS[panel.type], "w": panel.width, "x": left, "y": top},
         "targets": [_target(query, place, panel.type) for place, query in enumerate(panel.queries)],

@@ -18,6 +18,7 @@ from regauge.observe.grafana import dashboard
 from regauge.observe.manifests import Deployed, manifests
 from regauge.observe.registry import FAMILIES
 
+LAYERS = {family.full_name: family.layer.value for family in FAMILIES}
 OPERATOR = "monitoring.coreos.com/v1"
 
 
@@ -29,9 +30,8 @@ def call(*words: str, code: int = 0) -> str:
 
 
 def test_rules_in_both_forms() -> None:
-    layers = {family.full_name: family.layer.value for family in FAMILIES}
     page = "https://example.com/alerts"
-    assert yaml.safe_load(call("rules", "--plain", "--runbook", page)) == rule_groups(layers, page)
+    assert yaml.safe_load(call("rules", "--plain", "--runbook", page)) == rule_groups(LAYERS, page)
     made = yaml.safe_load(call("rules", "-n", "observing", "-l", "release=prometheus"))
     assert (made["apiVersion"], made["kind"], made["metadata"]["namespace"]) == (
         OPERATOR,
@@ -44,7 +44,7 @@ def test_rules_in_both_forms() -> None:
 
 
 def test_the_dashboard_and_that_metrics_are_meant_otherwise() -> None:
-    assert json.loads(call("grafana")) == dashboard()
+    assert json.loads(call("grafana")) == dashboard(LAYERS)
     assert "# TYPE regauge_resourceslices gauge" in call("--once", "sample")
     assert call("serve", "--help") == call("--help")
 

@@ -25,6 +25,7 @@ from regauge.observe.sources import (
     TextFileSource,
     known_mappings,
     make_source,
+    make_sources,
     nvml_source,
 )
 from regauge.pluginapi import (
@@ -324,3 +325,17 @@ def test_a_name_that_says_nothing_is_refused(text: str, said: str) -> None:
 def test_a_source_of_one_node_needs_the_node() -> None:
     with pytest.raises(InputError, match="say --node NAME"):
         make_source("pod-resources", Surroundings(WireNet(), MemoryFiles()))
+
+
+def test_a_mapping_of_ones_own_comes_before_what_is_shipped() -> None:
+    files = MemoryFiles()
+    files.make_directory("/etc")
+    own = "devices: [{metric: DCGM_FI_DEV_GPU_UTIL, measure: utilization_ratio, device: gpu}]"
+    files.write("/etc/own.yaml", own.encode())
+    around = Surroundings(WireNet(), files, "node-a")
+    (source,) = make_sources(["exporter=http://h:1", "mapping=/etc/own.yaml", "exporter=http://h:1"], around)
+    assert isinstance(source, ScrapedSource)
+    assert source.mappings.devices[0].device == "gpu" and len(source.mappings.devices) > 1
+    for name, said in (("mapping", "which file"), ("mapping=/etc/none.yaml", "/etc/none.yaml: it cannot be read")):
+        with pytest.raises(InputError, match=said):
+            make_sources([name], around)

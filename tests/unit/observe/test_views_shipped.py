@@ -115,6 +115,7 @@ def test_every_alert_has_its_runbook_and_no_other_is_there() -> None:
     assert runbook("RegaugeX", "https://example.com/alerts") == "https://example.com/alerts#regaugex"
 
 
+@pytest.mark.row(4)
 def test_rules_carry_layer_severity_and_runbook() -> None:
     groups = rule_groups(LAYERS)["groups"]
     assert {group["name"] for group in groups} <= {f"regauge-{layer.value}" for layer in Layer}
@@ -152,7 +153,7 @@ def panels(document: Object) -> list[dict[str, Any]]:
 
 def test_panels_do_not_overlap_and_fit() -> None:
     taken: set[tuple[int, int]] = set()
-    for one in dashboard()["panels"]:
+    for one in dashboard(LAYERS)["panels"]:
         place = one["gridPos"]
         assert place["x"] + place["w"] <= 24
         mine = {
@@ -162,14 +163,16 @@ def test_panels_do_not_overlap_and_fit() -> None:
         }
         assert not taken & mine, one["title"]
         taken |= mine
-    assert len({one["id"] for one in dashboard()["panels"]}) == len(dashboard()["panels"])
+    assert len({one["id"] for one in dashboard(LAYERS)["panels"]}) == len(dashboard(LAYERS)["panels"])
 
 
+@pytest.mark.row(4)
 def test_the_dashboard_is_bound_to_no_installation() -> None:
-    document = json.loads(dashboard_bytes())
-    assert document == dashboard() and dashboard_bytes() == dashboard_bytes()
+    document = json.loads(dashboard_bytes(LAYERS))
+    assert document == dashboard(LAYERS) and dashboard_bytes(LAYERS) == dashboard_bytes(LAYERS)
     for panel in panels(document):
-        assert panel["datasource"]["uid"] == "${datasource}" and panel["description"]
+        assert panel["datasource"]["uid"] == "${datasource}"
+        assert re.fullmatch(rf".+\. Layer: ({'|'.join(Layer)})\.", panel["description"])
         assert all(target["datasource"]["uid"] == "${datasource}" for target in panel["targets"])
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
     names = {one["name"] for one in document["templating"]["list"]}

@@ -4,7 +4,7 @@ One file for each kind; `naming` makes them from what the command line says.
 """
 
 from regauge.observe.sources.mappings import Mappings, known_mappings, read_mappings
-from regauge.observe.sources.naming import KINDS, Surroundings, check_source, make_source
+from regauge.observe.sources.naming import KINDS, Surroundings, check_source, make_source, make_sources
 from regauge.observe.sources.nvml import NvmlSource, nvml_source
 from regauge.observe.sources.pod_resources import PodResourcesSource, node_report
 from regauge.observe.sources.scraped import ScrapedSource, Target
@@ -22,6 +22,7 @@ __all__ = [
     "check_source",
     "known_mappings",
     "make_source",
+    "make_sources",
     "node_report",
     "nvml_source",
     "read_mappings",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-from regauge.base import Files, InputError
+from regauge.base import Files, InputError, Where
 from regauge.observe.ports import Source
-from regauge.observe.sources.mappings import Mappings, known_mappings
+from regauge.observe.sources.mappings import Mappings, known_mappings, read_mappings
 from regauge.observe.sources.nvml import nvml_source
 from regauge.observe.sources.pod_resources import PodResourcesSource
 from regauge.observe.sources.scraped import ScrapedSource, Target, check_url
@@ -26,6 +27,7 @@ KINDS = {
     "kubelet-insecure": "the same, whatever certificate it shows: most kubelets have one that nobody signed",
 }
 """The kinds of sources, and what is read there."""
+MAPPING = "mapping"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,28 @@ class Surroundings:
     node: str = ""
     mappings: Mappings = field(default_factory=known_mappings)
     account: str = ACCOUNT
+
+
+def make_sources(texts: Iterable[str], around: Surroundings) -> tuple[Source, ...]:
+    """The sources of these names, each once. `mapping=FILE` is none: what it says is understood of all the others, beside
+    what is shipped. Raises `InputError`.
+    """
+    names = tuple(dict.fromkeys(texts))
+    for text in names:
+        if text.partition("=")[0] == MAPPING:
+            around = replace(around, mappings=_own_mappings(text.partition("=")[2], around) + around.mappings)
+    return tuple(make_source(text, around) for text in names if text.partition("=")[0] != MAPPING)
+
+
+def _own_mappings(path: str, around: Surroundings) -> Mappings:
+    if not path:
+        raise InputError("mapping: which file?", fix="say mapping=FILE")
+    try:
+        data = around.files.read(path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"it cannot be read: {reason}", where=Where(path), fix="check the path") from None
+    return read_mappings(data, path)
 
 
 def make_source(text: str, around: Surroundings) -> Source:
