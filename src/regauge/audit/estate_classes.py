@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from regauge.audit.findings import Evidence, Severity
 from regauge.audit.ground import Ground, Spot, at, seen, some
-from regauge.audit.selectors import environment_of
-from regauge.cel import MAX_COST, CompileError, EvalError, Program, compile_selector
+from regauge.cel import MAX_COST, CompileError, EvalError, Program
 from regauge.model import Document
 from regauge.model.resource import DeviceClass
 
@@ -19,22 +18,6 @@ def does_not_compile(ground: Ground) -> Iterator[Spot]:
             if isinstance(program, CompileError):
                 what = f"selector {index + 1} of DeviceClass {document.name} does not compile: {program.text.splitlines()[0]}"
                 yield Spot(document.title, what, (seen(document, program.text, _field(index)),))
-
-
-def request_does_not_compile(ground: Ground) -> Iterator[Spot]:
-    """REQUEST-INVALID: a selector of a claim or a template is no expression of this version."""
-    environment = environment_of(ground.rules)
-    claims = ((document, one.spec, "spec") for document, one in ground.claims)
-    templates = ((document, one.spec.spec, "spec.spec") for document, one in ground.templates)
-    for document, spec, path in (*claims, *templates):
-        for request in spec.devices.requests:
-            for one in (*((request.exactly,) if request.exactly else ()), *request.first_available):
-                for selector in one.selectors:
-                    found = compile_selector(selector.cel.expression, environment) if selector.cel else None
-                    if isinstance(found, CompileError):
-                        what = f"a selector of {document.title} does not compile: {found.text.splitlines()[0]}"
-                        place = f"{path}.devices.requests[{request.name}].selectors"
-                        yield Spot(document.title, what, (seen(document, found.text, place),))
 
 
 def costly(ground: Ground) -> Iterator[Spot]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -31,16 +30,10 @@ class Told:
     message: str
 
 
-def told_of(ground: Ground, reason: str) -> dict[tuple[str, str, str], list[Told]]:
-    """The events with a reason by namespace, name and uid of the pod that they are about, the oldest first."""
-    found: dict[tuple[str, str, str], list[Told]] = defaultdict(list)
-    for document in ground.events:
-        event = document.object
-        about = mapping(event.get("regarding") or event.get("involvedObject"))
-        if event.get("reason") == reason and about.get("kind") == "Pod":
-            key = (str(about.get("namespace", "")), str(about.get("name", "")), str(about.get("uid", "")))
-            found[key].append(_told(document, event))
-    return {key: sorted(told, key=lambda one: one.first) for key, told in found.items()}
+def told_of(ground: Ground, reason: str, pod: tuple[str, str, str]) -> list[Told]:
+    """The events with a reason about a pod (namespace, name, uid), the oldest first."""
+    events = ground.events_of_pods.get(reason, {}).get(pod, ())
+    return sorted((_told(one, one.object) for one in events), key=lambda one: one.first)
 
 
 def _told(document: Document, event: dict[str, Any]) -> Told:
@@ -54,7 +47,8 @@ def _told(document: Document, event: dict[str, Any]) -> Told:
 
 def prepare_failing(ground: Ground) -> Iterator[Spot]:
     """PREPARE-FAILING: a pod cannot start because a driver cannot prepare its devices, again and again."""
-    for (namespace, name, uid), told in sorted(told_of(ground, PREPARE).items()):
+    for key in sorted(ground.events_of_pods.get(PREPARE, {})):
+        (namespace, name, uid), told = key, told_of(ground, PREPARE, key)
         pod = ground.pods.get((namespace, name))
         if ground.has(POD) and (pod is None or (uid and pod.metadata.uid != uid) or _started(pod)):
             continue
@@ -86,21 +80,20 @@ def prepare_failing(ground: Ground) -> Iterator[Spot]:
 
 def not_created(ground: Ground) -> Iterator[Spot]:
     """CLAIM-NOT-CREATED: a pod names a template, and its claim has not been made."""
-    told = told_of(ground, NOT_MADE)
+    templates = {(one.metadata.namespace, one.metadata.name) for _, one in ground.templates}
     for document, pod in ground.pairs(POD, Pod):
         made = {one.name for one in pod.status.resource_claim_statuses}
         missing = [one for one in pod.spec.resource_claims if one.resource_claim_template_name and one.name not in made]
         stored = bool(pod.metadata.uid)
         if not missing or not stored or is_terminal(pod) or not ground.settled(pod.metadata.creation_timestamp):
             continue
-        templates = {(one.metadata.namespace, one.metadata.name) for _, one in ground.templates}
         lost = [one.resource_claim_template_name for one in missing
                 if (pod.metadata.namespace, one.resource_claim_template_name) not in templates]  # fmt: skip
         because = f": there is no ResourceClaimTemplate {some(lost)}" if lost else ""
         what = (
             f"{document.title} waits for claims that nobody has made ({some([one.name for one in missing])}){because}"
         )
-        events = told.get((pod.metadata.namespace, pod.metadata.name, pod.metadata.uid), [])
+        events = told_of(ground, NOT_MADE, _key(pod))
         evidence = (seen(document, some([one.name for one in missing]), "spec.resourceClaims"),
                     *(Evidence(at(one.document), f"{one.count} times: {one.message}") for one in events[:3]))  # fmt: skip
         yield Spot(document.title, what, evidence)
@@ -108,10 +101,9 @@ def not_created(ground: Ground) -> Iterator[Spot]:
 
 def scheduling_events(ground: Ground, pods: list[Pod]) -> tuple[Evidence, ...]:
     """What the scheduler said last of pods that wait."""
-    told = told_of(ground, "FailedScheduling")
     found = []
     for pod in pods[:3]:
-        events = told.get((pod.metadata.namespace, pod.metadata.name, pod.metadata.uid), [])
+        events = told_of(ground, "FailedScheduling", _key(pod))
         if events:
             last = max(events, key=lambda one: one.last)
             found.append(
@@ -120,6 +112,10 @@ def scheduling_events(ground: Ground, pods: list[Pod]) -> tuple[Evidence, ...]:
                 )
             )
     return tuple(found)
+
+
+def _key(pod: Pod) -> tuple[str, str, str]:
+    return (pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
 def _started(pod: Pod) -> bool:

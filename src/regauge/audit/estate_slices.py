@@ -30,11 +30,14 @@ def incomplete(ground: Ground) -> Iterator[Spot]:
 
 
 def counts_disagree(ground: Ground) -> Iterator[Spot]:
-    """SLICE-COUNTS: slices of one generation tell different numbers of slices."""
+    """SLICE-COUNTS: slices of one generation tell different numbers of slices, or fewer than there are."""
     for title, pool in _newest(ground):
         counts = sorted({one.spec.pool.resource_slice_count for _, one in pool})
         if len(counts) > 1:
             what = f"slices of pool {title} say that it has {' and '.join(map(str, counts))} slices, in one generation"
+            yield Spot(f"pool {title}", what, _evidence(pool))
+        elif counts[0] < len(pool):
+            what = f"slices of pool {title} say that it has {counts[0]} slices, and there are {len(pool)} of its generation"
             yield Spot(f"pool {title}", what, _evidence(pool))
 
 

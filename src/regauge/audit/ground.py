@@ -62,7 +62,8 @@ class AuditInput:
     """What is audited. `rules`: of the version and gates it runs with; `to`: those it is to be upgraded to, if any.
 
     `nodes` are files of nodes by name, `reports` what nodes tell of their devices, `now_s` the moment in seconds since 1970,
-    `policy` what the owner wants beyond the rules.
+    `policy` what the owner wants beyond the rules. `unread` are resources that could not be read of a whole cluster;
+    None for files, of which nobody knows what they leave out.
     """
 
     snapshot: Snapshot
@@ -74,6 +75,7 @@ class AuditInput:
     server_version: str = ""
     to: Rules | None = None
     policy: OwnerPolicy = field(default_factory=OwnerPolicy)
+    unread: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,11 @@ class Ground:
     def pairs(self, kind: Kind, type_: type[V]) -> Iterator[tuple[Document, V]]:
         """Documents of a kind with their views."""
         return zip(self.snapshot.documents(kind), self.snapshot.views(kind, type_), strict=True)
+
+    def sees(self, kind: Kind) -> bool:
+        """Whether it is known which objects of the kind there are: some are in the input, or a whole cluster was read."""
+        unread = self.given.unread
+        return self.has(kind) or (unread is not None and kind.resource not in unread)
 
     def has(self, kind: Kind | tuple[str, str]) -> bool:
         """Whether the input holds any object of the kind: where it does not, nothing is said about what is missing."""
@@ -205,7 +212,10 @@ class Ground:
 
     def matched(self, one: DeviceClass) -> Selected:
         """What the selectors of a class say of every device of the estate."""
-        expressions = tuple(selector.cel.expression for selector in one.spec.selectors if selector.cel)
+        return self.matching(tuple(selector.cel.expression for selector in one.spec.selectors if selector.cel))
+
+    def matching(self, expressions: tuple[str, ...]) -> Selected:
+        """What expressions say together of every device of the estate."""
         if expressions not in self.selected:
             self.selected[expressions] = select(expressions, self.newest, self.rules)
         return self.selected[expressions]
@@ -242,6 +252,17 @@ class Ground:
             (one.namespace, one.name): one for kind in (EVENT, CORE_EVENT) for one in self.snapshot.documents(kind)
         }
         return tuple(found.values())
+
+    @cached_property
+    def events_of_pods(self) -> Mapping[str, Mapping[tuple[str, str, str], tuple[Document, ...]]]:
+        """Events by their reason, and by namespace, name and uid of the pod that they are about."""
+        found: dict[str, dict[tuple[str, str, str], list[Document]]] = defaultdict(lambda: defaultdict(list))
+        for document in self.events:
+            about = mapping(document.object.get("regarding") or document.object.get("involvedObject"))
+            if about.get("kind") == "Pod":
+                key = (str(about.get("namespace", "")), str(about.get("name", "")), str(about.get("uid", "")))
+                found[str(document.object.get("reason"))][key].append(document)
+        return {reason: {key: tuple(told) for key, told in pods.items()} for reason, pods in found.items()}
 
     @cached_property
     def workloads(self) -> tuple[tuple[Document, Mapping[str, Any]], ...]:

@@ -224,6 +224,14 @@ def _of_classes() -> Iterator[tuple[str, Fault]]:
     yield "CLASS-FAILS", Fault((device_class("c", f'device.attributes["{DRIVER}"].nothing == "x"'),))
     yield "CLASS-UNGUARDED", Fault((device_class("c", f'device.attributes["{DRIVER}"].uuid == "GPU-g1"'),))
     yield "CLASS-MATCHES-NOTHING", Fault((device_class("c", 'device.driver == "gone.example.com"'),))
+    failing = {"cel": {"expression": f'device.attributes["{DRIVER}"].fw == "x"'}}
+    asking = claim("picky")
+    asking["spec"]["devices"]["requests"] = [request(selectors=[failing])]
+    yield "REQUEST-FAILS", Fault((asking,))
+    guarded = {"cel": {"expression": f'"fw" in device.attributes["{DRIVER}"]'}}
+    asking = claim("picky")
+    asking["spec"]["devices"]["requests"] = [request(selectors=[guarded])]
+    yield "REQUEST-MATCHES-NOTHING", Fault((asking,))
     yield "CLASS-ALWAYS-FALSE", Fault((device_class("c", '"a" == "b"'),))
     yield "CLASS-OVER-BROAD", Fault((device_class("c"),))
 

@@ -122,3 +122,30 @@ def test_one_object_that_cannot_be_read_does_not_hide_the_others() -> None:
     assert found.where == "ResourceClaim team-a/classic"
     assert found.evidence[0].where.line == 46
     assert "API-OFF" in {one.code for one in audit.findings}
+
+
+def test_a_pool_whose_newest_generation_is_not_whole() -> None:
+    audit = audit_estate(estate_of(case("03-newest-generation-incomplete"), {}))
+    told = "pool accel.example.net/n1 has 1 of 2 slices in generation 4"
+    assert only(audit, "SLICE-INCOMPLETE").what == told
+    assert "2 slices of older ones are still there" in only(audit, "SLICE-OLD-GENERATION").what
+
+
+@pytest.mark.parametrize("minor", ["1.34", "1.35", "1.36", "1.37"])
+def test_slices_that_disagree_are_told_in_every_version(minor: str) -> None:
+    audit = audit_estate(estate_of(case("04-slices-disagree-on-count"), {"kubeVersion": minor}))
+    assert "2 and 3 slices, in one generation" in only(audit, "SLICE-COUNTS").what
+
+
+def test_an_attribute_that_some_devices_lack_and_one_that_is_misspelled() -> None:
+    audit = audit_estate(estate_of(case("10-cel-attribute-missing-on-one-node"), {}))
+    unguarded, typo = only(audit, "REQUEST-FAILS"), only(audit, "REQUEST-MATCHES-NOTHING")
+    assert (unguarded.where, typo.where) == ("ResourceClaim team-a/unguarded", "ResourceClaim team-a/typo")
+    assert "fails on 1 of 2 devices of class accel: fw is on 1 of them" in unguarded.what
+    assert unguarded.fix.startswith('guard it: "fw" in device.attributes')
+    assert typo.what.endswith("none of the 2 devices of class accel: modle is on 0 of them (did you mean model?)")
+
+
+def test_a_pool_that_says_it_has_no_slices() -> None:
+    audit = audit_estate(estate_of(case("12-zero-slice-count-template"), {}))
+    assert "say that it has 0 slices, and there are 1 of its generation" in only(audit, "SLICE-COUNTS").what
