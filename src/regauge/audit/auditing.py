@@ -85,9 +85,9 @@ def _on(title: str, item: Evidence) -> Evidence:
 def _unseen(ground: Ground, profile: Profile | None) -> Iterator[Unknown]:
     if profile is not Profile.MANIFESTS:
         for kind, what in _NEEDED:
-            if not ground.has(kind):
+            if not ground.sees(kind):
                 yield Unknown(what, f"the input holds no {kind.kind}")
-        if not ground.has(RESOURCE_CLAIM) and ground.given.nodes:
+        if not ground.sees(RESOURCE_CLAIM) and ground.given.nodes:
             yield Unknown("claims that drivers hold and the API does not have", "the input holds no ResourceClaim")
         if ground.rights.dangling:
             names = some([one.title for one in ground.rights.dangling])

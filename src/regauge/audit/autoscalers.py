@@ -44,7 +44,7 @@ def autoscaling(ground: Ground) -> Autoscaling:
     cloud = [(one, text) for one, text in nodes if text and not text.startswith(_LOCAL)]
     if names:
         return Autoscaling(names, tuple(evidence for _, evidence in found[:10]), False, f"{', '.join(names)} is seen")
-    if not nodes or not ground.has(POD):
+    if not nodes or not ground.sees(POD):
         return Autoscaling(
             (), (), False, "nodes or pods are not in the input: whether an autoscaler runs was not looked at"
         )

@@ -61,7 +61,7 @@ def _kubernetes(bench: Bench, now: Contract) -> Promises:
         ("kubernetes.runtimes", "container runtimes", pins.runtimes, seen.runtimes),
     ):
         what = f"{name} are {some(list(pinned)) or 'not pinned'}"
-        if not bench.sees(NODE):
+        if not bench.ground.sees(NODE):
             yield bench.tell(path, what, Kept.UNKNOWN, "the input holds no nodes")
             continue
         wrong = [f"{one} runs" for one in found if one not in pinned]
@@ -118,7 +118,7 @@ def _drivers(bench: Bench, now: Contract) -> Promises:
         path, what = f"drivers[{at}]", f"{one.name} is served ({one.stack})"
         found = there.pop((one.stack, one.name), None)
         if found is None:
-            if bench.sees(NODE if one.stack == "device-plugin" else RESOURCE_SLICE):
+            if bench.ground.sees(NODE if one.stack == "device-plugin" else RESOURCE_SLICE):
                 yield bench.tell(path, what, Kept.BROKEN, "no node has its devices")
             else:
                 yield bench.tell(path, what, Kept.UNKNOWN, "the input does not tell what is served")
@@ -241,7 +241,7 @@ def _queues(bench: Bench, now: Contract) -> Promises:
     there = {one.name: one.resources for one in now.queues}
     for at, one in enumerate(bench.read.contract.queues):
         path, what = f"queues[{at}]", f"ClusterQueue {one.name} covers {some(list(one.resources)) or 'nothing'}"
-        if one.name not in there and bench.facts.partial and not there:
+        if one.name not in there and bench.ground.given.unread is None and not there:
             yield bench.tell(path, what, Kept.UNKNOWN, "the input holds no ClusterQueue")
             continue
         yield bench.judge(path, what, _queue_wrong(one.resources, there.get(one.name)), "it does")

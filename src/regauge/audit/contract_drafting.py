@@ -76,16 +76,13 @@ class DaemonSetFacts:
 class ContractFacts:
     """What stands beside the objects: who serves which (stack, name), what assessments say of pools, rehearsals.
 
-    `flavors` are AcceleratorFlavors from elsewhere. `unread` are resources such as pods that could not be read; `partial`
-    input (files) may lack whole kinds without telling.
+    `flavors` are AcceleratorFlavors from elsewhere.
     """
 
     sources: Mapping[tuple[str, str], DaemonSetFacts] = field(default_factory=dict)
     verdicts: tuple[PoolVerdict, ...] = ()
     rehearsed: tuple[Rehearsed, ...] = ()
     flavors: tuple[Document, ...] = ()
-    unread: frozenset[str] = frozenset()
-    partial: bool = False
 
 
 def draft(ground: Ground, facts: ContractFacts, name: str, policy: ContractPolicy | None = None) -> Contract:

@@ -34,7 +34,7 @@ def classes(bench: Bench, now: Contract) -> Promises:
         if selectors_digest(one.selectors, bench.ground.rules) != one.hash:
             yield bench.tell(f"{path}.hash", what, Kept.BROKEN, _EDITED)
         elif found is None:
-            yield _missing(bench, path, what, bench.sees(DEVICE_CLASS))
+            yield _missing(bench, path, what, bench.ground.sees(DEVICE_CLASS))
         else:
             yield _class(bench, path, one, found)
     for name in there:
@@ -81,14 +81,14 @@ def templates(bench: Bench, now: Contract) -> Promises:
     for at, one in enumerate(bench.read.contract.templates):
         path, what = f"templates[{at}]", f"ResourceClaimTemplate {one.namespace}/{one.name}"
         found = there.get((one.namespace, one.name))
-        yield _spec(bench, path, what, template_form, one, found, bench.sees(RESOURCE_CLAIM_TEMPLATE))
+        yield _spec(bench, path, what, template_form, one, found, bench.ground.sees(RESOURCE_CLAIM_TEMPLATE))
 
 
 def flavors(bench: Bench, now: Contract) -> Promises:
     """Every promised flavor is there and means what it promises."""
     there = {one.name: one for one in now.flavors}
     for at, one in enumerate(bench.read.contract.flavors):
-        sees = bool(there) or not bench.facts.partial
+        sees = bool(there) or bench.ground.given.unread is not None
         found = there.get(one.name)
         yield _spec(bench, f"flavors[{at}]", f"AcceleratorFlavor {one.name}", flavor_form, one, found, sees)
     promised = {one.name for one in bench.read.contract.flavors}

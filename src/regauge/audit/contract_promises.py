@@ -11,7 +11,6 @@ from regauge.audit.contract import ReadContract
 from regauge.audit.contract_drafting import ContractFacts
 from regauge.audit.ground import Ground
 from regauge.base import Where
-from regauge.model import Kind
 
 
 class Kept(StrEnum):
@@ -85,10 +84,6 @@ class Bench:
         """Broken by what is wrong, else kept."""
         told = "; ".join(wrong)
         return self.tell(path, what, Kept.BROKEN if told else Kept.KEPT, told or fine)
-
-    def sees(self, kind: Kind) -> bool:
-        """Whether it can be said what objects of a kind there are: where none is in the input, whether it was read."""
-        return self.ground.has(kind) or (not self.facts.partial and kind.resource not in self.facts.unread)
 
 
 Promises = Iterator[Promise]

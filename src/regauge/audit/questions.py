@@ -77,7 +77,7 @@ def _layers(told: _Told) -> Verdict:
     missing = _without_files(told)
     if missing:
         evidence.append(f"installation and injection were not looked at on {some(missing)}")
-    if not told.ground.has(RESOURCE_QUOTA):
+    if not told.ground.sees(RESOURCE_QUOTA):
         evidence.append("no ResourceQuota is in the input: quota was not looked at")
     return (Answer.UNKNOWN if len(evidence) > 1 else Answer.PASS), evidence
 

@@ -168,6 +168,7 @@ def _given(
         reports_of(estate) if estate.nodes else (),
         kube_version or estate.git_version or "",
         rules(to) if to else None,
+        unread=estate.unread,
     )
 
 

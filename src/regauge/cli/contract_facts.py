@@ -69,7 +69,9 @@ def audit_input(estate: Estate, rules: Rules, kube_version: str | None) -> Audit
 
     reports = reports_of(estate) if estate.nodes else ()
     told = kube_version or estate.git_version or ""
-    return AuditInput(estate.snapshot, rules, estate.source, time(), estate.nodes, reports, told)
+    return AuditInput(
+        estate.snapshot, rules, estate.source, time(), estate.nodes, reports, told, unread=estate.unread
+    )
 
 
 def facts_of(estate: Estate, ground: Ground, proofs: Proofs, flavors: str | None = None) -> ContractFacts:
@@ -81,8 +83,6 @@ def facts_of(estate: Estate, ground: Ground, proofs: Proofs, flavors: str | None
         verdicts=proofs.pools or _own_verdicts(estate, ground.rules),
         rehearsed=proofs.rehearsed,
         flavors=_flavors(flavors),
-        unread=frozenset(item.what for item in estate.skipped),
-        partial=estate.git_version is None,
     )
 
 

@@ -38,7 +38,10 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """What a bundle says of itself. `objects` counts by resource, `left_out` is what was not taken, in words."""
+    """What a bundle says of itself. `objects` counts by resource, `left_out` is what was not taken, in words.
+
+    `whole` as of an `Estate`.
+    """
 
     schema: str
     created: str
@@ -50,6 +53,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
     left_out: tuple[str, ...]
     not_read: tuple[tuple[str, str], ...]
     anonymised: bool = False
+    whole: bool = False
 
 
 def is_bundle(path: Path) -> bool:
@@ -77,6 +81,7 @@ def bundle_bytes(estate: Estate, created: str, left_out: Iterable[str] = (), *, 
         left_out=tuple(left_out),
         not_read=tuple((item.what, item.why) for item in estate.skipped),
         anonymised=anonymised,
+        whole=estate.whole,
     )
     parts = {MANIFEST: msgspec.json.format(msgspec.json.encode(manifest), indent=1)}
     for name, items in sorted(by_resource.items()):
@@ -117,7 +122,7 @@ def read_bundle(path: str, data: bytes | None = None) -> Estate:
         raise InputError("the bundle holds no Kubernetes objects", where=Where(path), fix="collect it again")
     skipped = tuple(Skipped(what, why) for what, why in manifest.not_read)
     estate = Estate(Snapshot.of(documents), path, manifest.git_version, manifest.gates, skipped)
-    return replace(estate, nodes=nodes)
+    return replace(estate, nodes=nodes, whole=manifest.whole)
 
 
 def _checked(archive: zipfile.ZipFile, path: str) -> list[zipfile.ZipInfo]:

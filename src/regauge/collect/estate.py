@@ -23,6 +23,9 @@ class Estate:
 
     `git_version` is the server's own word (`v1.36.3`) or None where the source does not tell; `gates` holds the feature
     gates the source tells of (empty where it does not). `nodes` are files of nodes by name, where somebody read them.
+
+    `whole`: everything that a live cluster has of the kinds that are looked at, but for what is in `skipped`. Of files nobody
+    knows what they leave out.
     """
 
     snapshot: Snapshot
@@ -32,3 +35,9 @@ class Estate:
     skipped: tuple[Skipped, ...] = ()
     warnings: tuple[str, ...] = ()
     nodes: Mapping[str, NodeFiles] = field(default_factory=dict)
+    whole: bool = False
+
+    @property
+    def unread(self) -> frozenset[str] | None:
+        """The resources that could not be read of a whole cluster; None where nobody knows what is missing."""
+        return frozenset(item.what for item in self.skipped) if self.whole else None

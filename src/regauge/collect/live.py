@@ -153,6 +153,7 @@ async def collect_live(
         source="the current context",
         git_version=version.git_version,
         skipped=tuple(skipped),
+        whole=not namespace,
     )
 
 

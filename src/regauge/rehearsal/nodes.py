@@ -62,6 +62,10 @@ class Machine(Protocol):
     @property
     def root(self) -> str: ...
 
+    @property
+    def directories(self) -> tuple[str, str, str]:
+        """The kubelet's, and those of CDI specs: for what drivers write, and for what is configured."""
+
     def runtime(self, clock: Clock, cdi_directories: Sequence[str]) -> NodeRuntime:
         """What keeps the node's containers. Called once, inside the loop."""
 
@@ -79,6 +83,7 @@ class MemoryMachine:
         self.files: Files = MemoryFiles() if directory is None else FilesBelow(str(directory), synced=False)
         self.host: Host = HOST
         self.root = ""
+        self.directories = ("/var/lib/kubelet", "/var/run/cdi", "/etc/cdi")
         self._stays = directory is not None
         self._net = MemoryNet(name)
 
@@ -102,6 +107,7 @@ class DirectoryMachine:
         self.files = RealFiles()
         self.host: Host = RealHost()
         self.root = str(directory)
+        self.directories = (f"{directory}/k", f"{directory}/cdi", f"{directory}/etc-cdi")
 
     def runtime(self, clock: Clock, cdi_directories: Sequence[str]) -> NodeRuntime:
         return VirtualRuntime(clock, self.files, self.host, cdi_directories)
@@ -162,7 +168,7 @@ class RehearsedNode:
         self.plan = plan
         self.name = plan.name
         self.machine = machine
-        self.kubelet_dir, self.cdi_dir, self.etc_cdi = (f"{machine.root}/{name}" for name in ("k", "cdi", "etc-cdi"))
+        self.kubelet_dir, self.cdi_dir, self.etc_cdi = machine.directories
         self.runtime = machine.runtime(world.clock, (self.etc_cdi, self.cdi_dir))
         self.kubelet: Kubelet | None = None
         self.net: PluginNet | None = None

@@ -99,9 +99,10 @@ SOURCES = {("dra", "gpu.example.com"): DaemonSetFacts("gpu/driver", ("registry/d
 FACTS = ContractFacts(SOURCES, VERDICTS, (REHEARSED,))
 
 
-def ground(*objects: dict[str, Any], version: str = "v1.36.3") -> Ground:
+def ground(*objects: dict[str, Any], version: str = "v1.36.3", unread: frozenset[str] | None = frozenset()) -> Ground:
     documents = [Document(one, Where("estate.yaml", at)) for at, one in enumerate(objects, 1)]
-    return Ground(AuditInput(Snapshot.of(documents), rules(version), "the estate", NOW_S, server_version=version))
+    snapshot = Snapshot.of(documents)
+    return Ground(AuditInput(snapshot, rules(version), "the estate", NOW_S, server_version=version, unread=unread))
 
 
 def without(kind: str) -> tuple[dict[str, Any], ...]:

@@ -179,13 +179,10 @@ def test_a_class_that_is_written_differently_is_kept() -> None:
 
 
 def test_what_was_not_looked_at_is_not_known() -> None:
-    files = changed(FACTS, partial=True)
-    check = checked(completed(), *without("DeviceClass"), facts=files)
-    assert [one.path for one in check.of(Kept.UNKNOWN)] == ["deviceClasses[0]"]
-    unread = changed(FACTS, unread=frozenset({"deviceclasses.resource.k8s.io"}))
-    assert [one.path for one in checked(completed(), *without("DeviceClass"), facts=unread).of(Kept.UNKNOWN)] == [
-        "deviceClasses[0]"
-    ]
+    made = read(completed())
+    unread = frozenset({"deviceclasses.resource.k8s.io"})
+    for objects in (ground(*without("DeviceClass"), unread=None), ground(*without("DeviceClass"), unread=unread)):
+        assert [one.path for one in check_contract(made, objects, FACTS).of(Kept.UNKNOWN)] == ["deviceClasses[0]"]
     assert [one.path for one in checked(completed(), facts=changed(FACTS, rehearsed=())).of(Kept.UNKNOWN)] == [
         "modes[0].rehearsal.digest", "modes[1].rehearsal.digest",
     ]  # fmt: skip

@@ -72,7 +72,7 @@ async def with_claim(world: NodeWorld) -> None:
 
 
 def prepared(state: Path) -> list[str]:
-    raw = (state / "nodes" / "node-1" / "k" / "dra_manager_state").read_bytes()
+    raw = (state / "nodes" / "node-1" / "var/lib/kubelet" / "dra_manager_state").read_bytes()
     return [claim.name for claim in decode_dra_checkpoint(raw, "dra_manager_state")]
 
 
