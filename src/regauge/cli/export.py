@@ -105,17 +105,13 @@ def command(
 
     On loopback nothing is asked; elsewhere the token of --token-file, over TLS.
     """
-    from importlib.metadata import version
-
-    from regauge.observe.exporter import Options
-
     if compare is not None:
         raise typer.Exit(0 if _compare(compare, tolerance) else 1)
 
     def rules(estate: Estate) -> Rules:
         return rules_of(estate, kube_version, feature_gates)
 
-    options = Options(node, state, interval, max_series, version("regauge"))
+    options = _options(node, state, interval, max_series)
     sources = _sources(source or (), node)
     if once:
         estate = read_estate(place, kubeconfig, context)
@@ -131,6 +127,14 @@ def command(
     else:
         work = _live((kubeconfig, context), rules, sources, options, (site, guard))
     _run(work)
+
+
+def _options(node: str, state: str, interval_s: float, most_series: int) -> Options:
+    from importlib.metadata import version
+
+    from regauge.observe.exporter import Options
+
+    return Options(node, state, interval_s, most_series, version("regauge"))
 
 
 def _compare(files: tuple[str, str], tolerance: float) -> bool:
@@ -169,11 +173,10 @@ def _sources(names: list[str] | tuple[str, ...], node: str) -> tuple[Source, ...
     if not names:
         return ()
     from regauge.host import RealFiles
-    from regauge.observe.sources import Surroundings, make_source
+    from regauge.observe.sources import Surroundings, make_sources
     from regauge.pluginapi.wire import WireNet
 
-    around = Surroundings(WireNet(), RealFiles(), node)
-    return tuple(make_source(one, around) for one in dict.fromkeys(names))
+    return make_sources(names, Surroundings(WireNet(), RealFiles(), node))
 
 
 def _site(listen: str, port: int, tls: tuple[str, str]) -> Site:
