@@ -9,6 +9,7 @@ from regauge.inventory import Advertisement, EstateDevice, newest_slices
 from regauge.model.resource import Device, DeviceAttribute, ResourceSlice
 from regauge.observe.dashboard.devices import device_name, key_of
 from regauge.observe.dashboard.looking import Look
+from regauge.observe.device_facts import shared_amounts
 
 _NO_VALUE = "(no value)"
 
@@ -23,12 +24,20 @@ def device_details(look: Look, name: str) -> Mapping[str, object] | None:
     if published is not None:
         slice_, one = published
         found["attributes"] = {key: _value(value) for key, value in sorted(one.attributes.items())}
-        found["capacity"] = {key: str(value.value) for key, value in sorted(one.capacity.items())}
+        found["capacity"] = _capacity(look, device, one)
         found["counters"] = _counters(one)
         found["slice"] = slice_.metadata.name
         found["pool"] = f"{slice_.spec.pool.name}, generation {slice_.spec.pool.generation}"
         found["shareable"] = bool(one.allow_multiple_allocations)
     return found
+
+
+def _capacity(look: Look, device: EstateDevice, one: Device) -> Mapping[str, str]:
+    """The capacity of a device; of one that several may use, how much of it they take."""
+    if not one.allow_multiple_allocations:
+        return {key: str(value.value) for key, value in sorted(one.capacity.items())}
+    holders = [holding for item in device.advertisements for holding in look.held.get(key_of(item), ())]
+    return {amount.name: f"{amount.used} of {amount.total}" for amount in shared_amounts(one, holders)}
 
 
 def _published(look: Look, device: EstateDevice) -> tuple[ResourceSlice, Device] | None:

@@ -277,6 +277,10 @@ def test_everything_can_be_reached_with_the_keyboard(page: Page, loop: Loop) -> 
         assert "leaked" in page.marked and "held by team/gone" in page.marked
         page.keys(Keys.ENTER)
         assert page.focused() == "drawer" and "leaked" in page.text("#drawer")
+        assert page.js("return document.getElementById('side').inert")
+        page.keys(Keys.TAB)
+        assert page.js("return document.getElementById('drawer').contains(document.activeElement)")
+        assert "CLAIM-X" in page.text("#drawer")
         assert page.driver.current_url.endswith(f"#device={b_1}")
         page.keys(Keys.ESCAPE)
         assert page.focused() == "grid" and page.text("#drawer") == "" and "device=" not in page.driver.current_url

@@ -222,6 +222,34 @@ def test_whoever_opens_a_device_sees_what_is_published_of_it() -> None:
     assert device_details(look, "no/such/device") is None
 
 
+@pytest.mark.row(134)
+def test_of_a_device_that_several_may_use_it_is_told_how_much_they_take() -> None:
+    chip = slice_of("a", 1)
+    chip["spec"]["devices"][0]["allowMultipleAllocations"] = True
+    objects = [node("a"), chip]
+    for name, memory in (("c", "20Gi"), ("d", "30Gi")):
+        share = {"shareID": f"share-{name}", "consumedCapacity": {"memory": memory}}
+        objects += [claim(name, [("a", "gpu-0")], f"p-{name}", result=share), pod(f"p-{name}", "a", name)]
+    look = look_at(snapshot_of(*objects))
+    row = device_tables(look)["devices"][GPU_0]
+    assert row["state"] == "shared"
+    assert {(one["share"], one["takes"]) for one in row["holders"]} == {
+        ("share-c", "memory 20Gi"),
+        ("share-d", "memory 30Gi"),
+    }
+    assert (device_details(look, GPU_0) or {})["capacity"] == {"memory": "50Gi of 80Gi"}
+
+
+def test_health_that_no_driver_tells_of_is_no_trouble() -> None:
+    user = pod("p", "a", "c")
+    told = [{"name": "claim:gpu", "resources": [{"resourceID": "x", "health": "Unknown"}]}]
+    user["status"]["containerStatuses"] = [{"name": "main", "allocatedResourcesStatus": told}]
+    held = claim("c", [("a", "gpu-0")], "p")
+    assert "trouble" not in rows(*estate(held, user))[GPU_0]
+    told[0]["resources"] = [{"resourceID": "x", "health": "Unhealthy", "message": "too hot"}]
+    assert "too hot" in rows(*estate(held, user))[GPU_0]["trouble"]
+
+
 @pytest.mark.row(222)
 def test_it_works_where_no_device_is_free() -> None:
     full = estate(claim("c", [("a", "gpu-0"), ("a", "gpu-1")], "p"), pod("p", "a", "c"))

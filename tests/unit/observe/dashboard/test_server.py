@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +17,7 @@ import pytest
 from starlette.types import Message
 
 from regauge.base import InputError
+from regauge.cluster.access.certificates import new_authority, new_server
 from regauge.observe.dashboard import Delta, Door, Feed
 from regauge.observe.dashboard import server as served
 from regauge.observe.dashboard.server import Readers, make_app, packaged
@@ -286,6 +290,30 @@ def test_a_reader_that_goes_leaves_nothing_behind() -> None:
 
 
 # -- the address
+
+
+def test_with_a_certificate_it_speaks_tls_alone(tmp_path: Path) -> None:
+    authority = new_authority("test", time.time())
+    pair = new_server(authority, ["127.0.0.1"], time.time())
+    files = {"authority.crt": authority.certificate, "tls.crt": pair.certificate, "tls.key": pair.key}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    site = site_of("127.0.0.1", 0, str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
+
+    async def scene() -> None:
+        door = Door(TOKEN, b"key")
+        context = ssl.create_default_context(cafile=str(tmp_path / "authority.crt"))
+        async with serving(make_app(Feed("run"), door, lambda _: None), site) as port:
+            door.listen("127.0.0.1", port)
+            async with httpx.AsyncClient(verify=context, base_url=f"https://127.0.0.1:{port}") as client:
+                answer = await client.post("/login", content=TOKEN)
+                assert "Secure" in answer.headers["set-cookie"]
+                assert (await client.get("/api/view")).status_code == 200
+            async with httpx.AsyncClient() as client:
+                with pytest.raises(httpx.HTTPError):
+                    await client.get(f"http://127.0.0.1:{port}/")
+
+    play(scene)
 
 
 @pytest.mark.parametrize("listen", ["example.com", "", "127.0.0.1:80", "1.2.3", "::1]", "127.0.0.1\n"])

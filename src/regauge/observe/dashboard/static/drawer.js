@@ -8,8 +8,9 @@ export class Drawer {
   #opener = null;
   #shown = null;
 
-  constructor(element, store, glyphs, calls) {
-    Object.assign(this, { element, store, glyphs, calls });
+  /** `beside` is what the drawer lies on: out of reach while it is open. */
+  constructor(element, beside, store, glyphs, calls) {
+    Object.assign(this, { element, beside, store, glyphs, calls });
     element.addEventListener("keydown", (event) => {
       if (event.key === "Escape") {
         event.stopPropagation();
@@ -24,8 +25,10 @@ export class Drawer {
 
   open(kind, id, focus = true) {
     if (this.element.hidden) this.#opener = document.activeElement;
+    else if (this.#shown?.kind === "device" && kind !== "device") this.calls.closed("device");
     this.#shown = { kind, id };
     this.element.hidden = false;
+    this.beside.inert = true;
     this.#draw();
     if (focus) this.element.focus({ preventScroll: true });
     this.calls.opened(kind, id);
@@ -35,7 +38,8 @@ export class Drawer {
   refresh(touched) {
     if (!this.#shown) return;
     const tables = { device: "devices", waiting: "waiting", finding: "findings", step: "steps" };
-    if (touched === null || touched[tables[this.#shown.kind]]?.has(this.#shown.id)) this.#draw();
+    const about = this.#shown.kind === "device" && touched?.findings;
+    if (touched === null || about || touched[tables[this.#shown.kind]]?.has(this.#shown.id)) this.#draw();
   }
 
   close() {
@@ -43,6 +47,7 @@ export class Drawer {
     const { kind } = this.#shown;
     this.#shown = null;
     this.element.hidden = true;
+    this.beside.inert = false;
     this.element.replaceChildren();
     this.calls.closed(kind);
     if (this.#opener?.isConnected) this.#opener.focus({ preventScroll: true });
@@ -105,8 +110,16 @@ function drawDevice(drawer, id) {
       ["note", row.note],
     ]),
     row.holders?.length ? [h("h3", {}, layerTag("scheduling"), "Held by"), row.holders.map((one) => holder(one))] : "",
+    findingsAbout(drawer, id),
     more,
   ];
+}
+
+/** What the audit finds about a device. */
+function findingsAbout(drawer, id) {
+  const rows = [...drawer.store.table("findings")].filter(([, row]) => row.devices?.includes(id));
+  const link = ([key, row]) => h("li", {}, layerTag(row.layer), h("button", { type: "button", class: "link", on: { click: () => drawer.open("finding", key) } }, row.code), ` ${row.what}`);
+  return rows.length ? [h("h3", {}, "Findings"), h("ul", {}, rows.map(link))] : "";
 }
 
 function holder(one) {

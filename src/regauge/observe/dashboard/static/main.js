@@ -18,6 +18,7 @@ const FACETS = {
   stack: ["stacks", STACKS, (value) => ({ stack: value })],
   health: ["healths", HEALTHS, (value) => ({ stack: "faint", health: value, tainted: value === "tainted" })],
 };
+const SIDE_TABLES = ["about", "waiting", "findings", "rollouts", "steps", "unknown"];
 const CHOICES = ["text", "pool", "node", "group", "size"];
 
 applyTheme();
@@ -38,7 +39,7 @@ const grid = new Grid(
 );
 const table = new DeviceTable(byId("table"), glyphs, opening);
 const side = new Side(byId("tabs"), byId("panel"), store, { open: (kind, id) => drawer.open(kind, id), tab: showTab });
-const drawer = new Drawer(byId("drawer"), store, glyphs, { opened, closed, home: focusDevices, device: goTo, node: showNode });
+const drawer = new Drawer(byId("drawer"), byId("side"), store, glyphs, { opened, closed, home: focusDevices, device: goTo, node: showNode });
 const drawn = eachFrame(draw);
 
 // -- news
@@ -49,7 +50,7 @@ function changed(touched) {
   if (touched?.devices) grid.tell(touched.devices);
   if (touched === null || touched.nodes) fillChoices();
   if (touched === null || touched.about) tellAbout();
-  side.draw();
+  if (touched === null || SIDE_TABLES.some((name) => touched[name])) side.draw();
   drawer.refresh(touched);
   if (touched === null) openLinked();
 }
@@ -294,7 +295,8 @@ addEventListener("hashchange", () => {
   else if (drawer.shown?.kind === "device") drawer.close();
 });
 new ResizeObserver(drawn).observe(byId("estate"));
-setInterval(tellAbout, 10000);
+setInterval(tellAbout, 10_000);
+setInterval(() => side.draw(), 60_000);
 fillForm();
 recolour();
 store.start();
