@@ -41,8 +41,8 @@ from regauge.observe.registry import FAMILIES
 from regauge.observe.watching import Watched
 
 SOONEST_S, LATEST_S = 2.0, 15.0
-RESTS = 3.0
-"""After a look so many times its duration pass before the next one: a quarter of one processor at most."""
+RESTS, LONGEST_REST_S = 3.0, 30.0
+"""After a look so many times its duration pass before the next one, but no longer than that."""
 
 SAVE_EVERY_S = 30.0
 RULES_EVERY_S = 600.0
@@ -262,7 +262,7 @@ class Exporter:
             self._upkeep = replace(self._upkeep, refresh_s=took_s)
             if clock.monotonic_s() - self._saved_s >= SAVE_EVERY_S:
                 await asyncio.to_thread(self._save)
-            await clock.sleep(max(SOONEST_S, RESTS * took_s))
+            await clock.sleep(max(SOONEST_S, min(RESTS * took_s, LONGEST_REST_S)))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LATEST_S - SOONEST_S):
                     await self._watched.changed(revision)
