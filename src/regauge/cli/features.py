@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regauge.cli.options import Context, Kubeconfig
 from regauge.cli.output import ReportFormat, print_document, print_report, print_table, tell
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Show(StrEnum):
     stages = "stages"
     watch = "watch"
     compare = "compare"
+    support = "support"
 
 
 class PolicyName(StrEnum):
@@ -35,10 +37,13 @@ def command(
     show: Annotated[
         Show,
         typer.Argument(
-            metavar="[stages|watch|compare]",
-            help="stages: gates by minor. watch: what is not safe to depend on. compare: the two APIs side by side.",
+            metavar="[stages|watch|compare|support]",
+            help="stages: gates by minor. watch: what is not safe yet. compare: both APIs. support: by driver, of a cluster.",
         ),
     ] = Show.stages,
+    input_: Annotated[
+        str | None, typer.Argument(metavar="[INPUT]", help="For support: as assess takes it. Default: the context.")
+    ] = None,
     kube_version: Annotated[
         str | None, typer.Option("--kube-version", metavar="VERSION", help="Only this Kubernetes minor, such as 1.36.")
     ] = None,
@@ -60,6 +65,8 @@ def command(
     output: Annotated[
         ReportFormat, typer.Option("--output", "-o", help="table, json or yaml; of compare also html, markdown.")
     ] = ReportFormat.table,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """Print device features by Kubernetes minor: KEP, gate, stage, default, and whether the gate is locked.
 
@@ -72,16 +79,27 @@ def command(
     regauge features watch --kube-version 1.36
     regauge features --platform eks --kube-version 1.36
     regauge features compare                  device plugins and DRA, need by need
+    regauge features support estate.zip       what is there with each driver: version, gate, and what it shows
     """
+    _check(show, input_, output)
     if show is Show.compare:
         return _compare(output)
-    if output in (ReportFormat.html, ReportFormat.markdown):
-        raise typer.BadParameter(f"{output} is for compare; of the others there is table, json and yaml")
+    if show is Show.support:
+        from regauge.cli.features_support import Of, support
+
+        return support(Of(input_, kubeconfig, context, kube_version), output)
     if show is Show.watch:
         return _watch(kube_version, policy or PolicyName.stable, output)
     if platform is not None:
         return _platform(platform, kube_version, output)
     return _stages(kube_version, feature, policy, output)
+
+
+def _check(show: Show, input_: str | None, output: ReportFormat) -> None:
+    if input_ is not None and show is not Show.support:
+        raise typer.BadParameter(f"{show} looks at no cluster: leave {input_} out")
+    if output in (ReportFormat.html, ReportFormat.markdown) and show is not Show.compare:
+        raise typer.BadParameter(f"{output} is for compare; of the others there is table, json and yaml")
 
 
 def _stages(kube_version: str | None, feature: str | None, policy: PolicyName | None, output: ReportFormat) -> None:

@@ -45,6 +45,7 @@ from regauge.migrate.serving import DeviceMatcher, Published, Serving, VendorDri
 from regauge.migrate.sharing import Sharing, find_sharing
 from regauge.migrate.sites import TemplatePath, parse_path
 from regauge.migrate.stakes import Effort, kind_risk
+from regauge.migrate.support import DriverSupport, Support, Supported, driver_support
 from regauge.migrate.text import Replacement, Rewritten, dump, join, rewrite
 from regauge.migrate.triggers import NEEDS, Trigger
 from regauge.migrate.verdict import Judgement, Verdict, decide, trigger_rules, verdict_rules
@@ -65,6 +66,7 @@ __all__ = [
     "Dependent",
     "DeviceMatcher",
     "Drift",
+    "DriverSupport",
     "Effort",
     "Fate",
     "Flavor",
@@ -91,6 +93,8 @@ __all__ = [
     "Sharing",
     "Sight",
     "Source",
+    "Support",
+    "Supported",
     "Switch",
     "TemplatePath",
     "Told",
@@ -107,6 +111,7 @@ __all__ = [
     "devices_of",
     "digest_of",
     "driver_source",
+    "driver_support",
     "dump",
     "expected_devices",
     "find_dependents",
