@@ -23,36 +23,42 @@ def _state_names(incomplete: str) -> list[str]:
     return [name for name in STATES if name.startswith(incomplete)]
 
 
+Node = Annotated[list[str] | None, typer.Option("--node", metavar="NODE", help="On this node; repeatable.")]
+Pool = Annotated[
+    list[str] | None, typer.Option("--pool", metavar="POOL", help="In this pool of nodes, or of DRA; repeatable.")
+]
+Driver = Annotated[
+    list[str] | None,
+    typer.Option("--driver", metavar="NAME", help="Of this driver, or counted under this name; repeatable."),
+]
+State = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        autocompletion=_state_names,
+        help="free, held, shared, blocked, gone, counted, or trouble; repeatable.",
+    ),
+]
+HolderNamespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Held or asked for from this namespace. Default: any.")
+]
+AnyNamespace = Annotated[bool, typer.Option("--all-namespaces", "-A", help="From all namespaces, as without.")]
+NodeSelector = Annotated[
+    str | None, typer.Option("--selector", "-l", metavar="LABELS", help="On nodes with these labels: a=b,c in (d,e).")
+]
+
+
 def command(
     source: Input = None,
     from_: From = None,
-    node: Annotated[list[str] | None, typer.Option("--node", metavar="NODE", help="On this node; repeatable.")] = None,
-    pool: Annotated[
-        list[str] | None, typer.Option("--pool", metavar="POOL", help="In this pool of nodes, or of DRA; repeatable.")
-    ] = None,
-    driver: Annotated[
-        list[str] | None,
-        typer.Option("--driver", metavar="NAME", help="Of this driver, or counted under this name; repeatable."),
-    ] = None,
-    state: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--state",
-            metavar="STATE",
-            autocompletion=_state_names,
-            help="free, held, shared, blocked, gone, counted, or trouble; repeatable.",
-        ),
-    ] = None,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Held or asked for from this namespace. Default: any.")
-    ] = None,
-    everywhere: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="From all namespaces, as without.")
-    ] = False,
-    selector: Annotated[
-        str | None,
-        typer.Option("--selector", "-l", metavar="LABELS", help="On nodes with these labels: a=b,c in (d,e)."),
-    ] = None,
+    node: Node = None,
+    pool: Pool = None,
+    driver: Driver = None,
+    state: State = None,
+    namespace: HolderNamespace = None,
+    everywhere: AnyNamespace = False,
+    selector: NodeSelector = None,
     output: ViewOutput = ViewFormat.table,
     no_headers: NoHeaders = False,
     nodes: NodesDir = None,

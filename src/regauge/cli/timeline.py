@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,15 +13,8 @@ from regauge.cli.view_output import TimelineFormat, print_columns, print_view_do
 from regauge.cli.view_reading import Asked, InNamespace, NodesDir, NoHeaders, read_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from regauge.cli.view_reading import Seen
-    from regauge.model import Kind
-    from regauge.model.resource import ResourceClaim
-    from regauge.observe.timeline import Moment, Timeline
-
-SCHEMA = "regauge.timeline/v1"
-COLUMNS = ("TIME", "AFTER", "OF", "WHAT")
+    from regauge.observe.timeline import Timeline
 
 
 def command(
@@ -61,7 +54,9 @@ def command(
 
         follow_claim(asked, claim, output, headers=not no_headers)
         return
-    seen = read_seen(asked, timeline_kinds())
+    from regauge.cli.timeline_table import TIMELINE_KINDS, timeline_in
+
+    seen = read_seen(asked, TIMELINE_KINDS)
     found = timeline_in(seen, claim)
     if write is not None:
         _write(found, write)
@@ -69,29 +64,8 @@ def command(
     _print(found, seen, output, headers=not no_headers)
 
 
-def timeline_kinds() -> tuple[Kind, ...]:
-    """What is read of a cluster to tell the life of a claim."""
-    from regauge.model.kinds import CORE_EVENT, DEVICE_TAINT_RULE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
-
-    return (RESOURCE_CLAIM, POD, CORE_EVENT, RESOURCE_SLICE, DEVICE_TAINT_RULE)
-
-
-def claim_in(seen: Seen, name: str) -> ResourceClaim:
-    """The claim of this name. Raises `InputError` with near names where there is none."""
-    from regauge.scheduler import find_named
-
-    namespace = "" if "/" in name else seen.namespace
-    return find_named("ResourceClaim", seen.estate.snapshot.claims, name, namespace)
-
-
-def timeline_in(seen: Seen, name: str) -> Timeline:
-    """Its life."""
-    from regauge.observe.timeline import timeline_of
-
-    return timeline_of(claim_in(seen, name), seen.estate.snapshot, seen.estate.nodes, seen.now_s)
-
-
 def _print(found: Timeline, seen: Seen, output: TimelineFormat, *, headers: bool) -> None:
+    from regauge.cli.timeline_table import COLUMNS, moment_rows, timeline_document
     from regauge.observe.timeline_picture import as_svg, page_of, title_of
 
     if output is TimelineFormat.svg:
@@ -111,66 +85,6 @@ def _print(found: Timeline, seen: Seen, output: TimelineFormat, *, headers: bool
         print_columns(columns, moment_rows(found.moments, wide=wide), headers=headers)
         for text in found.not_known:
             tell(f"not known: {text}")
-
-
-def moment_rows(moments: Iterable[Moment], first_s: float | None = None, *, wide: bool) -> list[tuple[str, ...]]:
-    """A row for each moment; `first_s` is the first of all where these go on others."""
-    from regauge.base import human_duration
-    from regauge.observe.timeline_picture import time_text
-
-    listed = list(moments)
-    first = first_s if first_s is not None else min((one.at_s for one in listed), default=0.0)
-    return [
-        (
-            time_text(one),
-            f"+{human_duration(one.at_s - first)}",
-            one.subject,
-            one.text,
-            *((f"{one.certainty.value}: {one.source}",) if wide else ()),
-        )
-        for one in listed
-    ]
-
-
-def timeline_document(found: Timeline, seen: Seen) -> dict[str, Any]:
-    """The life as a document."""
-    from regauge.cli.devices_document import moment, not_read
-
-    return {
-        "schema": SCHEMA,
-        "source": seen.estate.source,
-        "asOf": moment(found.now_s),
-        "claim": {
-            "namespace": found.namespace,
-            "name": found.claim,
-            "uid": found.uid,
-            "state": found.state,
-            "node": found.node,
-            "devices": list(found.devices),
-        },
-        "moments": [moment_document(one) for one in found.moments],
-        "periods": [
-            {"of": one.subject, "kind": one.kind.value, "from": moment(one.from_s), "to": moment(one.to_s)}
-            for one in found.periods
-        ],
-        "notKnown": list(found.not_known),
-        "notRead": not_read(seen),
-    }
-
-
-def moment_document(one: Moment) -> dict[str, Any]:
-    """One moment."""
-    from regauge.cli.devices_document import moment
-
-    return {
-        "time": moment(one.at_s),
-        "notBefore": moment(one.from_s),
-        "certainty": one.certainty.value,
-        "of": one.subject,
-        "step": one.step.value,
-        "text": one.text,
-        "source": one.source,
-    }
 
 
 def _write(found: Timeline, path: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from regauge.base import InputError, canonical_json
 from regauge.cli.output import plain, say, tell
-from regauge.cli.timeline import COLUMNS, claim_in, moment_document, moment_rows, timeline_kinds
+from regauge.cli.timeline_table import COLUMNS, TIMELINE_KINDS, claim_in, moment_document, moment_rows
 from regauge.cli.view_following import followed
 from regauge.cli.view_output import TimelineFormat, aligned, column_widths
 from regauge.cli.view_reading import Asked, Seen
@@ -26,7 +26,7 @@ def follow_claim(asked: Asked, name: str, output: TimelineFormat, *, headers: bo
 
 
 async def _follow(asked: Asked, following: _Following) -> None:
-    async with aclosing(followed(asked, timeline_kinds())) as views:
+    async with aclosing(followed(asked, TIMELINE_KINDS)) as views:
         async for seen in views:
             if not following.look(seen):
                 return

@@ -5,7 +5,9 @@ Imported by name: `regauge.observe.watching`, which follows a cluster; `regauge.
 `regauge.observe.exporter`, `regauge.observe.scraping`, `regauge.observe.registry`, `regauge.observe.metric_moment`,
 `regauge.observe.history`, `regauge.observe.comparing` and `regauge.observe.dump_time`; who measures,
 `regauge.observe.sources`; what goes with them, `regauge.observe.alerting`,
-`regauge.observe.grafana` and `regauge.observe.manifests`.
+`regauge.observe.grafana` and `regauge.observe.manifests`. The views, which load what they need:
+`regauge.observe.devices_view`, `regauge.observe.claims_view`, `regauge.observe.who_has`, `regauge.observe.timeline` with
+`regauge.observe.timeline_parts`, `regauge.observe.timeline_following` and `regauge.observe.timeline_picture`.
 """
 
 from regauge.observe.correlation import Correlation, Holding, containers_with, correlate, seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
-from tests.support import shared
+from tests.support import ROOT, shared
 from tests.unit.cli.test_inventory import UUIDS, bundle
+from tests.unit.test_docs import fields
 from typer.testing import CliRunner
 
 from regauge.cli.app import app
-from regauge.collect import read_node_record
+from regauge.cli.devices import STATES
+from regauge.collect import read_node_record, sample_estate
+from regauge.observe.devices_view import DeviceState
+from regauge.observe.timeline import Step
 
 RUNNER = CliRunner()
 CLAIM = "dra-gpu-nic-98rw9-pair-xmzmb"
@@ -221,3 +226,54 @@ def test_pictures_are_written(tmp_path: Path) -> None:
 def test_yaml_says_the_same_as_json() -> None:
     for verb in (("devices", "sample"), ("claims", "sample"), ("who-has", "gpu-0", "--from", "sample")):
         assert yaml.safe_load(run(*verb, "-o", "yaml")[0]) == document(*verb)
+
+
+# -- the page
+
+
+def table_of(verb: str) -> tuple[set[str], frozenset[str]]:
+    """The fields that docs/kubectl.md lists for the JSON of a verb, and those of them with free keys."""
+    page = (ROOT / "docs" / "kubectl.md").read_text()
+    table = page.split(f"### `regauge {verb} -o json`")[1].split("| field | type | |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `([\w.\[\]]+)` \| ([\w ,]+) \|", table, re.M)
+    return {name for name, _ in rows}, frozenset(name for name, kind in rows if name.endswith(".consumed"))
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "elsewhere"),
+    [
+        (
+            "devices",
+            ("sample",),
+            {"devices[].capacity[].name", "devices[].capacity[].used", "devices[].capacity[].total"},
+        ),
+        ("claims", ("sample",), set()),
+        ("timeline", ("shared-h100", "--from", "{}"), set()),
+    ],
+)
+def test_the_page_lists_the_fields_of_the_documents(
+    verb: str, arguments: tuple[str, ...], elsewhere: set[str], tmp_path: Path
+) -> None:
+    items = [one.object for one in sample_estate().snapshot.all_documents()]
+    (tmp_path / "all.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    (tmp_path / "notes.txt").write_text("not an object")
+    found = document(verb, *(word.replace("{}", str(tmp_path)).replace("sample", str(tmp_path)) for word in arguments))
+    told, opaque = table_of(verb)
+    assert fields(found, opaque) == told - elsewhere
+
+
+def test_the_pages_picture_and_tree_are_what_is_printed() -> None:
+    assert (ROOT / "docs" / "timeline.svg").read_text() == run(
+        "timeline", "shared-h100", "--from", "sample", "-o", "svg"
+    )[0]
+    assert run("devices", "sample", "--pool", "mixed")[0] in (ROOT / "docs" / "kubectl.md").read_text()
+    assert "](docs/kubectl.md)" in (ROOT / "README.md").read_text()
+
+
+def test_every_state_and_step_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "kubectl.md").read_text()
+    listed = set(re.findall(r"^\| (\w+) \|", page.split("| state | means |")[1].split("\n\n")[0], re.M))
+    assert listed == set(STATES) and {one.value for one in DeviceState} <= listed
+    steps = page.split("| moment | known from |")[1].split("\n\n")[0]
+    named = {word.strip() for row in re.findall(r"^\| ([^|]+) \|", steps, re.M) for word in row.split(",")}
+    assert named - {"---"} == {one.value for one in Step}
