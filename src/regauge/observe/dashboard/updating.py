@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,7 +74,7 @@ class Dashboard:
         while not watched.ready:
             await self._news(watched, watched.revision, LOOK_AROUND_S)
             self._tell_lost(watched)
-        deep: asyncio.Task[None] | None = None
+        deep = _Deep()
         try:
             while True:
                 began_s = self._world.clock.monotonic_s()
@@ -82,21 +82,20 @@ class Dashboard:
                 now = replace(estate, snapshot=watched.snapshot(), skipped=watched.skipped)
                 self._publish(await asyncio.to_thread(self._devices, now))
                 self._tell_lost(watched)
-                if deep is None or deep.done():
-                    if deep is not None:
-                        deep.result()
-                    deep = asyncio.create_task(self._follow_deeper(replace(now, snapshot=_own(now.snapshot))))
+                if deep.may_begin():
+                    deep.begin(revision, self._follow_deeper(replace(now, snapshot=_own(now.snapshot))))
                 took_s = self._world.clock.monotonic_s() - began_s
                 await self._world.clock.sleep(max(SOONEST_S, RESTS * took_s))
-                await self._rest(watched, revision)
+                await self._rest(watched, revision, deep)
         finally:
-            if deep is not None:
-                deep.cancel()
+            deep.end()
 
-    async def _rest(self, watched: Watched, revision: int) -> None:
-        """Wait for news; but ages go on without any."""
+    async def _rest(self, watched: Watched, revision: int, deep: _Deep) -> None:
+        """Wait for news, or until the deep look may look at those there were. But ages go on without any."""
         until_s = self._world.clock.monotonic_s() + LATEST_S
         while watched.revision == revision and self._world.clock.monotonic_s() < until_s:
+            if deep.revision != revision and deep.may_begin():
+                return
             await self._news(watched, revision, LOOK_AROUND_S)
             self._tell_lost(watched)
 
@@ -172,6 +171,29 @@ class Dashboard:
         since_s = int(min(watched.lost.values(), default=0))
         if self._about["page"].get("lostS", 0) != since_s:
             self._tell("page", lostS=since_s)
+
+
+class _Deep:
+    """The deep look under way, or resting after one, and the revision it is of."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+        self.revision = -1
+
+    def may_begin(self) -> bool:
+        """Raises what the last one ended in, if it did."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+            self._task = None
+        return self._task is None
+
+    def begin(self, revision: int, look: Coroutine[None, None, None]) -> None:
+        self.revision = revision
+        self._task = asyncio.create_task(look)
+
+    def end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 def _own(snapshot: Snapshot) -> Snapshot:
