@@ -11,6 +11,7 @@ from regauge.model.core import Pod
 from regauge.model.kinds import CORE_EVENT, EVENT
 from regauge.model.resource import ResourceClaim
 from regauge.observe.correlation import Holding, seconds
+from regauge.observe.families_leaks import key_of, leaks
 from regauge.observe.history import Charge, Consumer, History, Tally, Timed, Use, UseKey
 from regauge.observe.metric_moment import Moment
 
@@ -47,6 +48,7 @@ def advance(history: History, moment: Moment, *, whole: bool = False) -> History
         failures=failures,
         timed=timing.timed,
         events=events,
+        leaks={uid: history.leaks.get(uid, moment.now_s) for uid in (key_of(claim) for claim, _, _ in leaks(moment))},
     )
 
 
@@ -126,7 +128,7 @@ class _Timing:
 
     def run(self) -> None:
         for _, claim in self._moment.ground.claims:
-            uid = claim.metadata.uid or f"{claim.metadata.namespace}/{claim.metadata.name}"
+            uid = key_of(claim)
             self.timed[uid] = self._of(claim, self._known.get(uid))
 
     def _of(self, claim: ResourceClaim, known: Timed | None) -> Timed:

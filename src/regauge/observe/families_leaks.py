@@ -19,13 +19,13 @@ gone or have ended; it is reserved for nobody."""
 
 
 def unreleased(moment: Moment) -> Iterator[Series]:
-    found = Counter((claim.metadata.namespace, cause) for claim, cause, _ in _leaks(moment))
+    found = Counter((claim.metadata.namespace, cause) for claim, cause, _ in leaks(moment))
     yield from sorted(found.items())
 
 
 def devices(moment: Moment) -> Iterator[Series]:
     found: Counter[tuple[str, str]] = Counter()
-    for claim, cause, _ in _leaks(moment):
+    for claim, cause, _ in leaks(moment):
         allocation = claim.status.allocation
         found[claim.metadata.namespace, cause] += len(allocation.devices.results) if allocation else 0
     yield from sorted(found.items())
@@ -33,14 +33,20 @@ def devices(moment: Moment) -> Iterator[Series]:
 
 def age(moment: Moment) -> Iterator[Series]:
     found: dict[tuple[str, str], float] = {}
-    for claim, cause, since_s in _leaks(moment):
+    for claim, cause, told_s in leaks(moment):
+        since_s = moment.history.leaks.get(key_of(claim)) if told_s is None else told_s
         if since_s is not None:
             key = (claim.metadata.namespace, cause)
             found[key] = max(found.get(key, 0.0), moment.now_s - since_s)
     yield from sorted(found.items())
 
 
-def _leaks(moment: Moment) -> Iterator[tuple[ResourceClaim, str, float | None]]:
+def key_of(claim: ResourceClaim) -> str:
+    """What a claim is remembered by."""
+    return claim.metadata.uid or f"{claim.metadata.namespace}/{claim.metadata.name}"
+
+
+def leaks(moment: Moment) -> Iterator[tuple[ResourceClaim, str, float | None]]:
     """Allocated claims that should not be, with the cause and since when, as far as it is known."""
     for _, claim in moment.ground.claims:
         allocation = claim.status.allocation
@@ -96,8 +102,8 @@ FAMILIES = (
            Layer.SCHEDULING, devices),
     Family(
         "resourceclaims_unreleased_age_seconds", Type.GAUGE,
-        "How long the longest of these has been so, where it is known: since its deletion, the end of its last pod, or its"
-        " allocation.",
+        "How long the longest of these has been so: since its deletion, the end of its last pod, or its allocation; where the"
+        " API does not tell, since the exporter first saw it so.",
         ("namespace", "cause"), Layer.SCHEDULING, age, "seconds",
     ),
     Family(

@@ -72,7 +72,8 @@ class History:
     """What was seen up to `moment_s` (None: nothing yet).
 
     `uses` are those at that moment. `allocation` and `preparation` are durations by device class, `failures` events by
-    namespace and reason; `timed` and `events` say what of each claim and event, by uid, is in them already.
+    namespace and reason; `timed` and `events` say what of each claim and event, by uid, is in them already. `leaks` says when
+    a claim that nobody uses, by uid, was first seen so, in seconds since 1970.
     """
 
     moment_s: float | None = None
@@ -83,6 +84,7 @@ class History:
     failures: Mapping[tuple[str, str], int] = field(default_factory=dict)
     timed: Mapping[str, Timed] = field(default_factory=dict)
     events: Mapping[str, int] = field(default_factory=dict)
+    leaks: Mapping[str, float] = field(default_factory=dict)
 
 
 class _State(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,9 +99,10 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
     failures: list[tuple[tuple[str, str], int]]
     timed: list[tuple[str, Timed]]
     events: list[tuple[str, int]]
+    leaks: list[tuple[str, float]]
 
 
-_PARTS = ("charges", "uses", "allocation", "preparation", "failures", "timed", "events")
+_PARTS = ("charges", "uses", "allocation", "preparation", "failures", "timed", "events", "leaks")
 
 
 def to_bytes(history: History) -> bytes:

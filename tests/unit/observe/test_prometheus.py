@@ -57,7 +57,7 @@ FAULTS: dict[str, dict[str, str]] = {
 """What is made to go wrong: the alerts that must fire, and labels by which they name it."""
 BESIDE = {"RegaugeDeviceWithoutIdentity"}
 """What the same faults make fire as well: devices of other drivers are held, and tell no identity."""
-SILENT = {"Notes of kubelets about pods that are gone", "Not read", "Longest not released"}
+SILENT = {"Notes of kubelets about pods that are gone", "Not read"}
 """Panels that have nothing to show in either state."""
 
 
