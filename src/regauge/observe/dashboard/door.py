@@ -39,12 +39,14 @@ class Door:
         self._cookie = hmac.new(key, token.encode(), hashlib.sha256).hexdigest()
         self._names = tuple(name.lower() for name in names)
         self._hosts: frozenset[str] = frozenset()
+        self.cookie_name = COOKIE
 
     def listen(self, host: str, port: int) -> None:
         """The address is known: these are the hosts that requests may name."""
         own = f"[{host}]" if ":" in host else host
         found = {f"{name}:{port}" for name in (*_LOOPBACK, own, *self._names)}
         self._hosts = frozenset({*found, *self._names})
+        self.cookie_name = f"{COOKIE}-{port}"  # browsers keep one set of cookies for all ports of a host
 
     @property
     def asks(self) -> bool:
@@ -73,4 +75,4 @@ class Door:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.known(token.strip()):
             return Entry.WELCOME
-        return Entry.WELCOME if hmac.compare_digest(cookies.get(COOKIE, ""), self._cookie) else Entry.STRANGER
+        return Entry.WELCOME if hmac.compare_digest(cookies.get(self.cookie_name, ""), self._cookie) else Entry.STRANGER

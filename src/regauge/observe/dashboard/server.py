@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from regauge.observe.dashboard.door import COOKIE, Door, Entry
+from regauge.observe.dashboard.door import Door, Entry
 from regauge.observe.dashboard.feed import Feed
 
 SEND_WITHIN_S = 20.0
@@ -149,7 +149,9 @@ async def _login(request: Request, door: Door) -> Response:
     if not door.asks or not door.known(token.decode(errors="replace").strip()):
         return PlainTextResponse("this is not the token\n", 401)
     response = PlainTextResponse("welcome\n")
-    response.set_cookie(COOKIE, door.cookie, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    response.set_cookie(
+        door.cookie_name, door.cookie, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+    )
     return response
 
 

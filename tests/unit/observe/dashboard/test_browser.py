@@ -390,6 +390,8 @@ def test_a_token_in_the_fragment_opens_the_door_and_is_gone(browser: Page, loop:
         browser.open(f"{url}#token=a-token-of-good-length")
         assert browser.text("#count") == "4 devices on 2 nodes"
         assert browser.driver.current_url == url and browser.js("return document.cookie") == ""
+        browser.open(f"{url}#token=a-token-of-good-length")
+        assert browser.driver.current_url == url
 
 
 def test_all_that_can_be_used_has_a_name_in_both_themes(page: Page, loop: Loop) -> None:

@@ -92,7 +92,7 @@ def test_other_sites_cannot_have_the_data_fetched(site: str) -> None:
 def test_without_the_token_there_is_nothing_but_the_door(path: str) -> None:
     assert ask(path, TOKEN).status_code == 401
     assert ask(path, TOKEN, headers={"Authorization": "Bearer another-token-of-that"}).status_code == 401
-    assert ask(path, TOKEN, headers={"Cookie": f"regauge-dashboard={TOKEN}"}).status_code == 401
+    assert ask(path, TOKEN, headers={"Cookie": f"regauge-dashboard-8095={TOKEN}"}).status_code == 401
 
 
 def test_the_door_is_shown_to_strangers_and_the_page_to_those_who_are_known() -> None:

@@ -22,6 +22,7 @@ const SIDE_TABLES = ["about", "waiting", "findings", "rollouts", "steps", "unkno
 const CHOICES = ["text", "pool", "node", "group", "size"];
 
 applyTheme();
+if (new URLSearchParams(location.hash.slice(1)).has("token")) history.replaceState(null, "", location.pathname);
 let query = readFragment(location.hash);
 let groups = [];
 let groupedBy = "";

@@ -112,7 +112,7 @@ export class DeviceTable {
     COLUMNS.forEach(([, text], column) => {
       const words = text(id, row, pool);
       const sample = column === 0 ? this.glyphs.sample({ ...glyph, counted: row.counted, tainted: row.taints?.length > 0 }, 12) : "";
-      element.append(h("div", { role: "cell", title: column === 0 ? id : words }, sample, words));
+      element.append(h("div", { role: "gridcell", title: column === 0 ? id : words }, sample, words));
     });
     return element;
   }
