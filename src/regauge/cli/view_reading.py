@@ -132,7 +132,7 @@ async def _listed(client: KubeClient, kind: Kind, namespace: str) -> tuple[list[
         served, found = await list_newest(client, kind, "")
         return list(listed_documents(served, found)), []
     except NotFound:
-        return [], [] if kind.kind in _MAY_BE_MISSING else [Skipped(kind.resource, "is not served by this cluster")]
+        return [], [] if kind.kind in MAY_BE_MISSING else [Skipped(kind.resource, "is not served by this cluster")]
     except Forbidden as error:
         missing = Skipped(kind.resource, f"the verb list in the whole cluster is missing ({error.message})")
     if not (kind.namespaced and namespace):
@@ -145,7 +145,7 @@ async def _listed(client: KubeClient, kind: Kind, namespace: str) -> tuple[list[
     return list(listed_documents(served, found)), [only]
 
 
-_MAY_BE_MISSING = ("DeviceTaintRule", "PodGroup", "Workload")
+MAY_BE_MISSING = ("DeviceTaintRule", "PodGroup", "Workload")
 
 
 def tell_gaps(seen: Seen) -> None:

@@ -31,7 +31,8 @@ class Watched:
 
     A kind that may not be read, or is not served, stands in `skipped` and is tried again from time to time. While the server
     does not answer the last known objects stay. `slim` are kinds of which only names, owners and labels are kept; `only`
-    are field selectors of kinds of which not all objects are wanted, `optional` kinds that many clusters do not serve.
+    are field selectors of kinds of which not all objects are wanted, `optional` kinds that many clusters do not serve;
+    of namespaced kinds those of `namespace` are followed, of all if it is "".
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Watched:
         slim: Sequence[Kind] = (),
         only: Mapping[Kind, str] | None = None,
         optional: Sequence[Kind] = (),
+        namespace: str = "",
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self._client = client
@@ -51,6 +53,7 @@ class Watched:
         self._optional = frozenset(optional)
         self._slim = frozenset(kind.resource for kind in slim)
         self._only = only or {}
+        self._namespace = namespace
         self._most_bytes = most_bytes
         self._bytes = 0
         self._objects: dict[Kind, dict[_Key, Document]] = {}
@@ -106,7 +109,7 @@ class Watched:
         wait_s = RETRY_S[0]
         while True:
             try:
-                served, found = await list_newest(self._client, kind, "", self._only.get(kind, ""))
+                served, found = await list_newest(self._client, kind, self._place(kind), self._only.get(kind, ""))
                 self._replace(kind, served, found.items)
                 wait_s = RETRY_S[0]
                 version = found.resource_version
@@ -125,12 +128,16 @@ class Watched:
     async def _watch(self, kind: Kind, served: Kind, version: str) -> str:
         """Follow the changes after `version` until the server ends it, as it does every few minutes. The version reached."""
         selector = self._only.get(kind, "")
-        async for event in self._client.watch(served, resource_version=version, field_selector=selector):
+        where = self._place(kind)
+        async for event in self._client.watch(served, where, resource_version=version, field_selector=selector):
             self.lost.pop(kind.resource, None)
             version = str(event.object.get("metadata", {}).get("resourceVersion") or version)
             if event.type != "BOOKMARK":
                 self._change(kind, self._document(served, event.object), gone=event.type == "DELETED")
         return version
+
+    def _place(self, kind: Kind) -> str:
+        return self._namespace if kind.namespaced else ""
 
     def _change(self, kind: Kind, document: Document, *, gone: bool) -> None:
         key = (document.namespace, document.name)
