@@ -156,8 +156,9 @@ def main(kubeconfig: str, out: str) -> None:
             told.append({"name": f"gang-{seed:02d}", "objects": objects, "runs": runs})
             print(told[-1]["name"], [len(one["placed"]) for one in runs], flush=True)
         empty(live)
-        document = {"kubernetes": live.version, "gates": live.gates, "gangs": told}
-        Path(out).write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
+        head = json.dumps({"kubernetes": live.version, "gates": live.gates}, sort_keys=True)[1:-1]
+        lines = ",\n  ".join(json.dumps(one, sort_keys=True) for one in told)
+        Path(out).write_text(f'{{{head}, "gangs": [\n  {lines}\n]}}\n')
     finally:
         live.close()
 

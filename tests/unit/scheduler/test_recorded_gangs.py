@@ -1,0 +1,78 @@
+"""What a real kube-scheduler did with random small gangs, several times each, against what is told of each of them.
+
+The fixture is made by `python -m tests.unit.scheduler.record_gangs KUBECONFIG OUT`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+from tests.support import ROOT
+from tests.unit.scheduler.gang_objects import checked
+
+from regauge.features import rules
+from regauge.scheduler import GangAnswer
+
+Object = dict[str, Any]
+RECORDED = ROOT / "tests" / "fixtures" / "gangs" / "recorded.json"
+ALWAYS = "can be placed"
+BY_CHANCE = "may be placed, by chance"
+NEVER = ("can be placed together only", "cannot be placed")
+
+
+@cache
+def recorded() -> Object:
+    found: Object = json.loads(RECORDED.read_text())
+    return found
+
+
+def names() -> list[str]:
+    return [one["name"] for one in recorded()["gangs"]]
+
+
+def told(name: str) -> tuple[GangAnswer, Object]:
+    ruling = rules(recorded()["kubernetes"], recorded()["gates"])
+    one = next(item for item in recorded()["gangs"] if item["name"] == name)
+    (found,) = checked(one["objects"], ruling).gangs
+    return found, one
+
+
+@pytest.mark.row(77, how="real")
+@pytest.mark.row(117, how="real")
+@pytest.mark.row(233, how="real")
+@pytest.mark.parametrize("name", names())
+def test_a_real_scheduler_does_what_is_told(name: str) -> None:
+    found, one = told(name)
+    placed = [len(run["placed"]) >= found.least for run in one["runs"]]
+    assert all(len(run["placed"]) in (0, *range(found.least, found.pods + 1)) for run in one["runs"]), (
+        "a part was placed"
+    )
+    if found.state == ALWAYS:
+        assert all(placed)
+    elif found.state in NEVER:
+        assert not any(placed)
+    else:
+        assert found.state == BY_CHANCE
+    if found.topology:
+        racks = {
+            node["metadata"]["name"]: node["metadata"]["labels"] for node in one["objects"] if node["kind"] == "Node"
+        }
+        for run in one["runs"]:
+            assert len({racks[node][found.topology] for node in run["placed"].values()}) <= 1
+
+
+def test_every_answer_was_met_and_chance_went_both_ways() -> None:
+    """There are gangs of each answer, and of those by chance some were placed in one run and not in another."""
+    answers: Counter[str] = Counter()
+    ways: set[bool] = set()
+    for name in names():
+        found, one = told(name)
+        answers[found.state] += 1
+        if found.state == BY_CHANCE:
+            ways |= {len(run["placed"]) >= found.least for run in one["runs"]}
+    assert len(names()) >= 20 and {ALWAYS, BY_CHANCE, *NEVER} <= set(answers)
+    assert ways == {True, False}
