@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -69,8 +69,13 @@ def failures_page() -> str:
     return "\n".join(_page()) + "\n"
 
 
+@cache
+def _titles() -> Mapping[str, str]:
+    return {one.name: one.title for one in suite("failures")}
+
+
 def _page() -> Iterator[str]:
-    titles = {one.name: one.title for one in suite("failures")}
+    titles = _titles()
     yield "# When something fails"
     yield ""
     yield "Layers: all."

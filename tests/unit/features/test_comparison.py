@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,18 +23,27 @@ DUTIES = ["discover", "advertise", "select", "bind", "prepare", "inject", "admit
 COMPONENTS = ["device-plugin", "dra", "bridge", "cdi", "kueue"]
 LAYERS = {"installation", "discovery", "injection", "scheduling", "quota"}
 NEEDS_MORE = ("soak", "skip")
+FUNCTION = re.compile(r"(?:async )?def (test_\w+)")
 
 
 @cache
-def plain_tests(path: Path) -> dict[str, ast.AST]:
+def plain_tests(path: Path) -> frozenset[str]:
     """The test functions of a file that a plain run takes: not marked for another one, not skipped."""
-    found: dict[str, ast.AST] = {}
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-            marks = [ast.unparse(one) for one in node.decorator_list]
-            if not any(f"mark.{name}" in mark for mark in marks for name in NEEDS_MORE):
-                found[node.name] = node
-    return found
+    found, marks = set(), ""
+    for line in path.read_text().splitlines():
+        if match := FUNCTION.match(line):
+            if not any(f"mark.{name}" in marks for name in NEEDS_MORE):
+                found.add(match[1])
+            marks = ""
+        elif line.startswith("@") or marks:
+            marks += line if line.startswith(("@", " ", ")", "]")) else ""
+            marks = marks if line.startswith(("@", " ", ")", "]")) else ""
+    return frozenset(found)
+
+
+@cache
+def scenarios(place: str) -> frozenset[str]:
+    return frozenset(one.name for one in suite(place))
 
 
 def fault(proof: str) -> str | None:
@@ -48,7 +57,7 @@ def fault(proof: str) -> str | None:
         return f"{proof}: there is no such test, or it is left out of a plain run"
     if function == "test_a_packaged_scenario_holds":
         place, _, scenario = parameter.rstrip("]").partition("-")
-        if place not in SUITES or scenario not in {one.name for one in suite(place)}:
+        if place not in SUITES or scenario not in scenarios(place):
             return f"{proof}: there is no such scenario"
     return None
 
