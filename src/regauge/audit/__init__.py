@@ -19,7 +19,7 @@ from regauge.audit.cdi_rules import (
     leftover_files,
     listed_devices,
 )
-from regauge.audit.contract import Contract, ContractPolicy, ReadContract, is_contract, read_contract
+from regauge.audit.contract import Contract, ContractPolicy, ReadContract, contract_schema, is_contract, read_contract
 from regauge.audit.contract_checking import check_contract
 from regauge.audit.contract_diffing import Compared, Difference, contract_diff_document, contract_differences
 from regauge.audit.contract_drafting import ContractFacts, DaemonSetFacts, draft
@@ -96,6 +96,7 @@ __all__ = [
     "contract_check_document",
     "contract_diff_document",
     "contract_differences",
+    "contract_schema",
     "device_catalog",
     "draft",
     "generator_of",

@@ -191,6 +191,13 @@ class ReadContract:
         return Where(self.file, self.lines.get(near), None, path)
 
 
+def contract_schema() -> dict[str, Any]:
+    """The JSON Schema of a contract."""
+    (schema,), parts = msgspec.json.schema_components([Contract], ref_template="#/$defs/{name}")
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "The platform contract of regauge"}
+    return {**head, **schema, "$defs": parts}
+
+
 def is_contract(value: Any) -> bool:
     """Whether a JSON value says that it is a contract, of whatever version."""
     return isinstance(value, dict) and str(value.get("schema", "")).startswith("regauge.contract/")

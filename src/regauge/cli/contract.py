@@ -1,4 +1,4 @@
-"""`regauge contract init|check|diff`."""
+"""`regauge contract init|check|diff|schema`."""
 
 from __future__ import annotations
 
@@ -262,6 +262,14 @@ def _print_diff(compared: Sequence[Compared], found: Sequence[Difference], outpu
     )
 
 
+def schema_command() -> None:
+    """Print the JSON Schema of a contract, for editors and programs."""
+    from regauge.audit import contract_schema
+
+    print_document(contract_schema(), Format.json)
+
+
 app.command("init")(in_words(init_command))
 app.command("check")(in_words(check_command))
 app.command("diff")(in_words(diff_command))
+app.command("schema")(in_words(schema_command))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
+from tests.support import ROOT
 from typer.testing import CliRunner, Result
 
 from regauge.cli.app import app
@@ -111,6 +113,16 @@ def test_a_wrong_field_is_told_with_its_line(contract: Path, tmp_path: Path) -> 
     done = run("check", str(wrong), "sample")
     assert done.exit_code == 2
     assert f"{wrong}:{line}: policy.graduation: Invalid enum value 'gamma'" in done.stderr
+
+
+def test_the_schema_is_the_one_in_the_docs_and_fits(contract: Path) -> None:
+    done = run("schema")
+    assert (ROOT / "docs" / "contract.schema.json").read_text() == done.stdout
+    schema = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(schema).validate(yaml.safe_load(contract.read_text()))
+    fields = schema["$defs"]["Contract"]["properties"]
+    page = (ROOT / "docs" / "contract.md").read_text()
+    assert [name for name in fields if f"| `{name}" not in page] == []
 
 
 def test_a_contract_belongs_to_the_checklist(contract: Path) -> None:
