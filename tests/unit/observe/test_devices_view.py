@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from tests.unit.observe import metric_world as played
 from tests.unit.observe.view_objects import DRIVER, claim, device, node, pod, result, slice_, snapshot
 
 from regauge.features import rules
 from regauge.inventory import Stack
+from regauge.kube import read_snapshot
 from regauge.model import NodeReport, Object, PluginDeviceHolder, PluginDeviceReport
-from regauge.observe.devices_view import Amount, DeviceLine, DeviceState, view_devices
+from regauge.observe.device_facts import Amount
+from regauge.observe.devices_view import DeviceLine, DeviceState, DevicesView, view_devices
+from regauge.rehearsal.nodes import NodeWorld
+from regauge.rehearsal.watching import apply
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 
@@ -206,3 +213,47 @@ def test_the_order_is_pool_then_node_then_number() -> None:
     assert [(line.node, line.device) for line in found.devices] == [
         ("c", "x"), ("a", "x"), ("b", "gpu-1"), ("b", "gpu-9"), ("b", "gpu-10"),
     ]  # fmt: skip
+
+
+# -- against a cluster whose containers say what they were given
+
+
+async def _both_stacks(world: NodeWorld) -> tuple[DevicesView, DevicesView, dict[str, set[str]]]:
+    """Without and with what the kubelet tells; and what the containers of three pods were given."""
+    for made in (
+        played.claim("both", 2),
+        played.pod("counts", count=2),
+        played.pod("first", claims=(("ours", {"resourceClaimName": "both"}),)),
+        played.pod("second", claims=(("ours", {"resourceClaimName": "both"}),)),
+    ):
+        await apply(world.kube, made)
+    uids = await played.running(world, "counts", "first", "second")
+    given = {}
+    for name, uid in uids.items():
+        container = world.seen(uid, "main")
+        assert container is not None
+        given[name] = {value for key, value in container.env.items() if key.startswith("ACCEL_")}
+    there = await read_snapshot(world.kube, played.KINDS)
+    return view_devices(there), view_devices(there, await world.node_reports()), given
+
+
+@pytest.mark.row(132, how="unit")
+@pytest.mark.row(139, how="unit")
+@pytest.mark.row(174, how="unit")
+def test_holders_are_those_who_were_given_the_devices() -> None:
+    bare, known, given = played.in_cluster(_both_stacks)
+
+    def held(view: DevicesView) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for line in view.devices:
+            for one in line.holders:
+                found.setdefault(one.pod, set()).add(line.uuid)
+        return found
+
+    assert {name: len(devices) for name, devices in given.items()} == {"counts": 2, "first": 2, "second": 2}
+    assert held(known) == given and known.counted == ()
+    assert held(bare) == {name: given[name] for name in ("first", "second")}
+    (counted,) = bare.counted
+    assert (counted.asked, counted.allocatable, [one.pod for one in counted.askers]) == (2, 4, ["counts"])
+    states = Counter((line.stack, line.state) for line in known.devices)
+    assert states == {(stack, state): 2 for stack in Stack for state in (DeviceState.held, DeviceState.free)}
