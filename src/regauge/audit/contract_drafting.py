@@ -36,16 +36,14 @@ from regauge.audit.contract_meaning import (
     template_spec,
     without_empty,
 )
-from regauge.audit.estate_features import feature_uses
+from regauge.audit.contract_uses import uses_of_features
 from regauge.audit.ground import Ground, items, mapping
 from regauge.audit.proofs import PoolVerdict, Rehearsed
 from regauge.base import InputError
 from regauge.features import KNOWN_MINORS, FeatureRow, Policy, feature_rows, minor_of, safe_minors, watch_list
 from regauge.inventory import pool_of
 from regauge.model import Document
-from regauge.model.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 
-CORE_GATE = "DynamicResourceAllocation"
 PLUGIN: Literal["device-plugin"] = "device-plugin"
 DRA: Literal["dra"] = "dra"
 BOTH: Literal["both"] = "both"
@@ -127,11 +125,7 @@ def _kubernetes(ground: Ground) -> KubernetesPins:
 
 
 def _features(ground: Ground) -> Iterator[FeaturePin]:
-    uses = dict(feature_uses(ground))
-    core = [kind.kind for kind in (DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM) if ground.has(kind)]
-    if core:
-        uses[CORE_GATE] = tuple(f"{kind} objects" for kind in core)
-    for gate, titles in sorted(uses.items()):
+    for gate, titles in uses_of_features(ground).items():
         row = feature_row(gate, ground.rules.minor)
         stage = row.stages[ground.rules.minor] if row else None
         more = (f"{len(titles) - _SHOWN} more",) if len(titles) > _SHOWN else ()

@@ -85,10 +85,11 @@ def init_command(
     regauge contract init --keep contract.yaml -w contract.yaml      after an upgrade
     """
     from regauge.audit import ContractPolicy, Ground, blanks, draft, with_answers, write_contract
+    from regauge.collect import AUDIT_KINDS
 
     old = read_contract_file(keep) if keep else None
     _refuse_to_lose(write, keep)
-    estate = read_estate(place, kubeconfig, context)
+    estate = read_estate(place, kubeconfig, context, more=AUDIT_KINDS)
     tell_skipped(estate)
     rules = rules_of(estate, kube_version, feature_gates)
     ground = Ground(audit_input(estate, rules, kube_version))
@@ -140,9 +141,10 @@ def check_command(
     regauge contract check contract.yaml estate.zip --evidence rehearsal.json -o markdown
     """
     from regauge.audit import contract_check_document
+    from regauge.collect import AUDIT_KINDS
 
     read = read_contract_file(file)
-    estate = read_estate(place, kubeconfig, context)
+    estate = read_estate(place, kubeconfig, context, more=AUDIT_KINDS)
     tell_skipped(estate)
     check = checked(read, estate, evidence or (), flavors, kube_version, feature_gates)
     if output in (Form.json, Form.yaml):
@@ -231,6 +233,7 @@ def diff_command(
 
 def _compared(place: str, kubeconfig: str | None) -> Compared:
     from regauge.audit import Compared, Ground, Proofs, Side, draft, is_contract
+    from regauge.collect import AUDIT_KINDS
     from regauge.features import DEFAULT_MINOR, rules
 
     is_file = not place.startswith(CONTEXT) and Path(place).is_file() and Path(place).suffix in SUFFIXES
@@ -239,7 +242,7 @@ def _compared(place: str, kubeconfig: str | None) -> Compared:
         gates = {one.gate: one.enabled for one in contract.features}
         return Compared(place, contract, Side(place, rules(contract.kubernetes.version or DEFAULT_MINOR, gates)))
     if place.startswith(CONTEXT):
-        estate = read_estate(None, kubeconfig, place.removeprefix(CONTEXT))
+        estate = read_estate(None, kubeconfig, place.removeprefix(CONTEXT), more=AUDIT_KINDS)
     else:
         estate = read_estate(place, None, None)
     for item in estate.skipped:

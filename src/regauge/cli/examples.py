@@ -21,6 +21,8 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge assess DIR -o json", "the same from a dump, for a program"),
     ("regauge audit", "what is wrong with devices in the current kube context: on which layer, why, what to do"),
     ("regauge audit estate.zip --profile production", "the ten questions before production, each with its evidence"),
+    ("regauge contract init estate.zip -w contract.yaml", "what the platform promises, with what is still to be said"),
+    ("regauge contract diff context:east context:west", "whether clusters have the same classes, templates and flavors"),
     ("regauge dashboard", "the current kube context on a live page: devices, holders, what waits and why; reads only"),
     ("regauge devices --state trouble -o wide", "devices of both stacks that are tainted, ill, blocked or gone"),
     ("kubectl regauge claims -A -w", "claims with pods, node, devices and why they wait, as they change"),

@@ -249,6 +249,33 @@ def test_features_below_the_policy_need_a_reason_and_are_watched() -> None:
     assert broken(checked(unwatched)) == ["watch: DRAExtendedResource is beta and not on the list"]
 
 
+def test_what_the_cluster_notes_is_use_of_a_feature_too() -> None:
+    health = {"resourceID": "x", "health": "Healthy", "message": "fine"}
+    containers = [{"allocatedResourcesStatus": [{"name": "claim:gpu", "resources": [health]}]}]
+    pod = {
+        **POD,
+        "status": {"containerStatuses": containers, "extendedResourceClaimStatus": {"resourceClaimName": "c"}},
+    }
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "team"},
+        "spec": {},
+        "status": {"devices": [{"driver": "d", "pool": "p", "device": "x"}],
+                   "reservedFor": [{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "u"}]},
+    }  # fmt: skip
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "team"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    assert [one.gate for one in draft(ground(pod, claim, group), ContractFacts(), "e").features] == [
+        "DRAExtendedResource", "DRAResourceClaimDeviceStatus", "DRAWorkloadResourceClaims", "DynamicResourceAllocation",
+        "GangScheduling", "GenericWorkload", "ResourceHealthStatus", "ResourceHealthStatusMessage",
+    ]  # fmt: skip
+
+
 def test_another_version_breaks_the_pin() -> None:
     check = check_contract(read(completed()), ground(*ESTATE, version="v1.37.2"), FACTS)
     assert "kubernetes.version: it is v1.37.2" in broken(check)
