@@ -110,7 +110,7 @@ def _slices(what: Guarded) -> Iterator[Object]:
         ("slice", 'request.operation == "DELETE" ? oldObject : object'),
         (
             "node",
-            '"authentication.kubernetes.io/node-name" in request.userInfo.extra'
+            'has(request.userInfo.extra) && "authentication.kubernetes.io/node-name" in request.userInfo.extra'
             ' ? request.userInfo.extra["authentication.kubernetes.io/node-name"][0] : ""',
         ),
     ]
@@ -164,11 +164,11 @@ def _host_paths(what: Guarded, policy: OwnerPolicy) -> Iterator[Object]:
         ("guarded", _listed(GUARDED_PATHS)),
         ("allowed", _listed(allowed)),
     ]
+    below = 'one.hostPath.path == path || one.hostPath.path.startsWith(path + "/")'
+    above = " && ".join(f"one.hostPath.path != {json.dumps(path)}" for path in ("/", "/var", "/var/lib"))
     check = Check(
-        'variables.volumes.all(one, !one.hostPath.path.contains("..")'
-        ' && (variables.allowed.exists(path, one.hostPath.path == path || one.hostPath.path.startsWith(path + "/"))'
-        ' || (one.hostPath.path != "/" && one.hostPath.path != "/var" && one.hostPath.path != "/var/lib"'
-        ' && !variables.guarded.exists(path, one.hostPath.path == path || one.hostPath.path.startsWith(path + "/")))))',
+        f"variables.volumes.all(one, variables.allowed.exists(path, {below})"
+        f" || ({above} && !variables.guarded.exists(path, {below})))",
         "devices, the kubelet's and the runtime's directories are not mounted from the host: ask for devices by claims",
     )
     held = ["kube-system", *what.namespaces]
