@@ -23,10 +23,12 @@ RATE_INTERVAL = "$__rate_interval"
 
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One expression of a panel, and what its series are called there."""
+    """One expression of a panel, and what its series are called there; in a table, the column with its values, whose unit
+    may be another than the panel's."""
 
     expr: str
     legend: str = ""
+    unit: str = ""
 
 
 class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -122,7 +124,7 @@ def _variable(one: Variable) -> Object:
         "type": "query",
         "datasource": _DATASOURCE,
         "definition": query,
-        "query": {"query": query, "refId": one.name},
+        "query": {"query": query, "refId": "StandardVariableQuery"},
         "refresh": 2,
         "includeAll": True,
         "allValue": ".*",
@@ -151,17 +153,40 @@ def _panel(panel: Panel, layers: Mapping[str, str], number: int, corner: tuple[i
         "fieldConfig": {"defaults": {"unit": panel.unit, "thresholds": _thresholds(panel)}, "overrides": []},
     }
     if panel.type == "table":
-        hidden = {"excludeByName": {"Time": True, "Value": len(panel.queries) == 1, "__name__": True}}
-        made["transformations"] = [{"id": "merge", "options": {}}, {"id": "organize", "options": hidden}]
+        made["transformations"] = [{"id": "merge", "options": {}}, {"id": "organize", "options": _columns(panel)}]
+        made["fieldConfig"]["overrides"] = [
+            {"matcher": {"id": "byName", "options": query.legend}, "properties": [{"id": "unit", "value": query.unit}]}
+            for query in panel.queries
+            if query.unit
+        ]
     if panel.type == "stat":
         made["options"] = {"colorMode": "value" if panel.good is None else "background", "graphMode": "area"}
     return made
 
 
+def _columns(panel: Panel) -> Object:
+    """Labels are columns, and the values of each query that has a name; the others are always 1."""
+    shown = {_value(panel, place): query.legend for place, query in enumerate(panel.queries) if query.legend}
+    hidden = {_value(panel, place): True for place, query in enumerate(panel.queries) if not query.legend}
+    return {
+        "excludeByName": {"Time": True, "__name__": True, "instance": True, "job": True, **hidden},
+        "renameByName": shown,
+    }
+
+
+def _value(panel: Panel, place: int) -> str:
+    """What Grafana calls the values of a query in a table."""
+    return "Value" if len(panel.queries) == 1 else f"Value #{_ref(place)}"
+
+
+def _ref(place: int) -> str:
+    return chr(ord("A") + place)
+
+
 def _target(query: Query, place: int, kind: str) -> Object:
     now = kind in ("table", "bargauge", "stat")
     return {
-        "refId": chr(ord("A") + place),
+        "refId": _ref(place),
         "datasource": _DATASOURCE,
         "expr": query.expr,
         "legendFormat": query.legend or "__auto",

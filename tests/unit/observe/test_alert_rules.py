@@ -87,9 +87,6 @@ CASES: dict[str, tuple[Series, Series]] = {
         'regauge_resourceclaims_unreleased{namespace="ns",cause="deleted"}', "1x30", "0x28 1 1"
     ),
     "RegaugeKubeletNotesGonePods": value('regauge_kubelet_stale_devices{node="a"}', "1x30", "0x30"),
-    "RegaugeHolderUnknown": value(
-        'regauge_device_holder_info{stack="device-plugin",pod_uid="",uuid="u"}', "1x30", "_x30"
-    ),
     "RegaugeDeviceWithoutIdentity": (
         {HELD.format(pod="p", uuid=""): "1x30"},
         {HELD.format(pod="p", uuid="u"): "1x30"},

@@ -166,6 +166,23 @@ def test_panels_do_not_overlap_and_fit() -> None:
     assert len({one["id"] for one in dashboard(LAYERS)["panels"]}) == len(dashboard(LAYERS)["panels"])
 
 
+def test_tables_show_labels_and_the_values_that_have_a_name() -> None:
+    shown = {panel["title"]: panel for panel in panels(dashboard(LAYERS)) if panel["type"] == "table"}
+    slices = shown["Last update of slices"]
+    (_, organised) = slices["transformations"]
+    assert organised["options"]["renameByName"] == {"Value #A": "written", "Value #B": "age", "Value #C": "generation"}
+    units = {one["matcher"]["options"]: one["properties"][0]["value"] for one in slices["fieldConfig"]["overrides"]}
+    assert units == {"written": "dateTimeAsIso", "age": "s"}
+    (_, organised) = shown["Holders"]["transformations"]
+    assert organised["options"]["excludeByName"]["Value"] is True and not organised["options"]["renameByName"]
+    for panel in layout().panels():
+        for query in panel.queries:
+            always_one = (
+                all(BY_NAME[name].type is Type.INFO for name in metric_names(query.expr)) or "== 0" in query.expr
+            )
+            assert panel.type != "table" or query.legend or always_one, f"{panel.title}: {query.expr}"
+
+
 @pytest.mark.row(4)
 def test_the_dashboard_is_bound_to_no_installation() -> None:
     document = json.loads(dashboard_bytes(LAYERS))
