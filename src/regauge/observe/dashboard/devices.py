@@ -17,13 +17,16 @@ from regauge.observe.correlation import Holding
 from regauge.observe.dashboard.looking import Look
 from regauge.observe.dashboard.states import ServedBy, State, served_by, state_of
 from regauge.observe.dashboard.tables import Row, Table
-from regauge.observe.device_facts import Room, published_devices, told_conditions, told_health
+from regauge.observe.device_facts import Published, Room, published_devices, told_conditions, told_health
 
 ANYWHERE = "(any node)"
 NO_POOL = pool_of(Node())
 Key = tuple[str, ...]
 MOST_COUNTED = 128
 """So many devices of one name on one node are shown one by one; more of them are no devices, and told as one number."""
+
+MOST_ROWS = 100_000
+"""With more counted devices than that in all, each node has one row for each name: a picture of all of them says no more."""
 
 _MODELS = ("productName", "model", "deviceName", "type", "product")
 _NOT_TOLD = "Unknown"
@@ -50,6 +53,7 @@ class _Facts:
         self.room = Room(look.snapshot.slices, self.published, look.held)
         self._conditions = told_conditions(look.snapshot)
         self._health = told_health(look.snapshot, look.correlation.holdings)
+        self._noted = {one.key: f"{one.namespace}/{one.pod}".strip("/") for one in look.correlation.stale}
 
     def trouble(self, key: Key, one: Advertisement) -> tuple[str, ...]:
         """What is wrong with a device, as far as its owner, its claims or its pods tell."""
@@ -57,6 +61,12 @@ class _Facts:
         own = ("the device plugin lists it as unhealthy",) if listed else ()
         told = (text for text in self._health.get(key, ()) if not text.startswith(_NOT_TOLD))
         return (*own, *self._conditions.get(key, ()), *told)
+
+    def note(self, keys: Iterable[Key], known: Published | None, state: State) -> tuple[str, str]:
+        """What keeps a device that is free from being had, and what else is worth knowing of it."""
+        blocked = self.room.missing(known) if known is not None and state is State.FREE else ""
+        noted = next((self._noted[key] for key in keys if key in self._noted), "") if self._noted else ""
+        return blocked, blocked or (noted and f"its kubelet still notes it for {noted}, which has ended or is gone")
 
 
 def _nodes(look: Look, devices: Iterable[Row]) -> Table:
@@ -91,6 +101,8 @@ def key_of(one: Advertisement) -> Key:
 
 def device_name(device: EstateDevice) -> str:
     """The name of a device's row, and what a link to it says: driver/pool/device, else node/resource/id."""
+    if len(device.advertisements) == 1:
+        return "/".join(key_of(device.advertisements[0]))
     first = min(device.advertisements, key=lambda one: (one.stack is not Stack.DRA, one.source, one.name))
     return "/".join(key_of(first))
 
@@ -100,11 +112,11 @@ def _row(device: EstateDevice, facts: _Facts) -> tuple[str, Row]:
     holdings = [one for key in keys for one in facts.look.held.get(key, ())]
     known = next((facts.published[key] for key in keys if key in facts.published), None)
     state = state_of(holdings, facts.look)
-    blocked = facts.room.missing(known) if known is not None and state is State.FREE else ""
+    blocked, note = facts.note(keys, known, state)
     told = (text for key, one in zip(keys, device.advertisements) for text in facts.trouble(key, one))
     found: dict[str, Any] = {
         "node": device.node or ANYWHERE,
-        "source": " + ".join(sorted({one.source for one in device.advertisements})),
+        "source": _source(device),
         "stack": served_by(device, holdings).value,
         "state": State.BLOCKED.value if blocked else state.value,
         "devicePool": known.pool if known is not None and known.pool != device.node else "",
@@ -113,15 +125,23 @@ def _row(device: EstateDevice, facts: _Facts) -> tuple[str, Row]:
         "trouble": "; ".join(dict.fromkeys(told)),
         "taints": [taint_text(taint) for taint in known.device.taints] if known is not None else [],
         "holders": [_holder(one, facts.look) for one in holdings],
-        "note": blocked,
+        "note": note,
     }
     return device_name(device), _told(found)
 
 
+def _source(device: EstateDevice) -> str:
+    if len(device.advertisements) == 1:
+        return device.advertisements[0].source
+    return " + ".join(sorted({one.source for one in device.advertisements}))
+
+
+_USUAL = {"stack": ServedBy.DRA.value, "state": State.FREE.value}
+
+
 def _told(row: Mapping[str, Any]) -> Row:
     """A row without what is empty, and without what most devices are: free, and served by DRA."""
-    usual = {"stack": ServedBy.DRA.value, "state": State.FREE.value}
-    return {name: value for name, value in row.items() if value and usual.get(name) != value}
+    return {name: value for name, value in row.items() if value and _USUAL.get(name) != value}
 
 
 def _gone(look: Look, there: Mapping[str, Row]) -> Iterator[tuple[str, Row]]:
@@ -174,13 +194,15 @@ def _counted(look: Look) -> Iterator[tuple[str, Row]]:
     if not look.inventory.unseen:
         return
     users = _users(look, {one.resource_name for one in look.inventory.unseen})
+    total = sum(one.capacity for one in look.inventory.unseen if one.capacity <= MOST_COUNTED)
     for one in look.inventory.unseen:
-        yield from _slots(one, users.get((one.node, one.resource_name), []))
+        most = MOST_COUNTED if total <= MOST_ROWS else 0
+        yield from _slots(one, users.get((one.node, one.resource_name), []), most)
 
 
-def _slots(one: CountedResource, users: list[Row]) -> Iterator[tuple[str, Row]]:
+def _slots(one: CountedResource, users: list[Row], most: int) -> Iterator[tuple[str, Row]]:
     base = {"node": one.node, "source": one.resource_name, "stack": ServedBy.PLUGIN.value, "counted": True}
-    if one.capacity > MOST_COUNTED:
+    if one.capacity > most:
         note = f"{one.capacity} are counted, {one.requested} asked for"
         yield f"{one.node}/{one.resource_name}/*", {**base, "note": note}
         return

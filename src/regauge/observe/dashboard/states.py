@@ -42,9 +42,10 @@ class State(StrEnum):
 
 def served_by(device: EstateDevice, holdings: Iterable[Holding]) -> ServedBy:
     """Who serves a device, and by which way its holders came to it."""
-    if len({one.source for one in device.advertisements}) > 1:
+    first = device.advertisements[0]
+    if any(one.source != first.source for one in device.advertisements):
         return ServedBy.BOTH
-    if device.stacks == {Stack.DEVICE_PLUGIN}:
+    if first.stack is Stack.DEVICE_PLUGIN:
         return ServedBy.PLUGIN
     return ServedBy.BRIDGE if any(one.resource for one in holdings) else ServedBy.DRA
 

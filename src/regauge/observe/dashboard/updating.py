@@ -36,6 +36,9 @@ EXPLAINING_S = 10.0
 _NOT_SERVED = "no version of"
 """A kind that is not served has no objects: nothing of it is unknown."""
 
+_EMPTY = "the input holds no "
+"""Of files that may mean that nobody collected it; a cluster that was asked has none, or says that it may not be read."""
+
 LOOK_AROUND_S = 1.0
 
 
@@ -144,7 +147,10 @@ class Dashboard:
         )
         beside = [(one.what, one.why) for one in estate.skipped if not one.why.startswith(_NOT_SERVED)]
         beside += [(document.title, str(error)) for document, error in ground.unreadable]
-        return {"waiting": waiting_table(look, asking), **finding_tables(audit_ground(ground, None), beside)}
+        audit = audit_ground(ground, None)
+        if self._is_live:
+            audit = replace(audit, unknown=tuple(one for one in audit.unknown if not one.why.startswith(_EMPTY)))
+        return {"waiting": waiting_table(look, asking), **finding_tables(audit, beside)}
 
     def _given(self, estate: Estate) -> AuditInput:
         return AuditInput(
@@ -159,8 +165,13 @@ class Dashboard:
 
     # -- telling
 
+    @property
+    def _is_live(self) -> bool:
+        return self._about.get("page", {}).get("mode") == "live"
+
     def _publish(self, tables: Mapping[str, Table]) -> None:
-        if self.feed.publish(tables) and self._about.get("page", {}).get("mode") == "live":
+        news = self.feed.publish(tables)
+        if self._is_live and (news or self._about["page"]["state"] != "current"):
             self._tell("page", state="current", atS=int(self._world.clock.now_s()))
 
     def _tell(self, name: str, **what: Any) -> None:

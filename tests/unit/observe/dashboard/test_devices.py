@@ -9,6 +9,7 @@ from tests.unit.observe.dashboard.estates import DRIVER, claim, gpu, node, pod, 
 
 from regauge.features import rules
 from regauge.model import NodeReport, PluginDeviceHolder, PluginDeviceReport, Snapshot
+from regauge.observe.dashboard import devices
 from regauge.observe.dashboard.details import device_details
 from regauge.observe.dashboard.devices import ANYWHERE, MOST_COUNTED, device_tables
 from regauge.observe.dashboard.looking import Look
@@ -149,6 +150,19 @@ def test_devices_that_are_only_counted_are_counted_and_say_so() -> None:
 def test_what_is_counted_by_the_thousand_is_one_row() -> None:
     (row,) = rows(counting(MOST_COUNTED + 1, MOST_COUNTED + 1)).values()
     assert str(MOST_COUNTED + 1) in row["note"]
+
+
+def test_with_too_many_counted_devices_a_node_has_one_row_for_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "MOST_ROWS", 3)
+    (row,) = rows(counting(4, 4)).values()
+    assert "4 are counted" in row["note"]
+
+
+def test_what_a_kubelet_still_notes_for_a_pod_that_is_gone_is_free_and_says_so() -> None:
+    listed = (PluginDeviceReport("example.com/gpu", "g0"),)
+    held = (PluginDeviceHolder("team", "old", "main", "example.com/gpu", ("g0",)),)
+    (row,) = rows(node("a"), reports=(NodeReport("a", listed, held),)).values()
+    assert "state" not in row and "team/old" in row["note"]
 
 
 def test_partitions_that_others_of_their_chip_leave_no_room_for_are_blocked() -> None:

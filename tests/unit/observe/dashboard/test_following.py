@@ -39,6 +39,8 @@ def test_a_claim_that_is_allocated_changes_one_row_and_nothing_is_written(monkey
             changed = [event for event in feed.since(place) or () if b'"devices"' in event.data]
             assert len(changed) == 1 and b"gpu-1" not in changed[0].data
             assert (dashboard.details(GPU_0) or {})["slice"] == "a-gpu"
+            told = feed.tables["unknown"].values()
+            assert not [row for row in told if "holds no" in row["why"] or "is served" in row["why"]]
 
     play(scene)
 
