@@ -233,6 +233,7 @@ def diff_command(
 
 def _compared(place: str, kubeconfig: str | None) -> Compared:
     from regauge.audit import Compared, Ground, Proofs, Side, draft, is_contract
+    from regauge.base import InputError
     from regauge.collect import AUDIT_KINDS
     from regauge.features import DEFAULT_MINOR, rules
 
@@ -240,7 +241,11 @@ def _compared(place: str, kubeconfig: str | None) -> Compared:
     if is_file and is_contract(read_value(place)):
         contract = read_contract_file(place).contract
         gates = {one.gate: one.enabled for one in contract.features}
-        return Compared(place, contract, Side(place, rules(contract.kubernetes.version or DEFAULT_MINOR, gates)))
+        try:
+            known = rules(contract.kubernetes.version or DEFAULT_MINOR, gates)
+        except InputError as error:
+            raise error.at(file=place) from None
+        return Compared(place, contract, Side(place, known))
     if place.startswith(CONTEXT):
         estate = read_estate(None, kubeconfig, place.removeprefix(CONTEXT), more=AUDIT_KINDS)
     else:

@@ -321,6 +321,9 @@ def test_what_people_said_outlives_a_new_draft() -> None:
     [
         ("a: 1\n", r"c\.yaml:1: schema: its schema is None"),
         ("- 1\n", "no single mapping"),
+        ("", "no single mapping"),
+        ("schema: regauge.contract/v1\nx: " + "[" * 300 + "]" * 300, r"c\.yaml:2: nested deeper than 200 levels"),
+        ("a: &a [1, 2]\nb: [*a, *c]\n", "not valid YAML|alias"),
         ("schema: regauge.contract/v2\n", r"c\.yaml:1: schema: its schema is 'regauge.contract/v2'"),
         (
             "schema: regauge.contract/v1\ncluster: a\nkubernetes:\n  version: v1.36.3\n  kubelet: [x]\n",
