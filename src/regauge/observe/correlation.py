@@ -6,13 +6,15 @@ and comes in with a node's report (from pod resources or from the checkpoint of 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from regauge.inventory import CountedResource, Inventory, Stack, take_inventory
+from regauge.inventory import CountedResource, Inventory, Stack, claim_names, take_inventory
 from regauge.model import NodeReport, PluginDeviceHolder, Snapshot
 from regauge.model.core import ENDED_PHASES, Pod
+from regauge.model.kinds import POD_GROUP
 from regauge.model.resource import DeviceRequestAllocationResult, ResourceClaim
 from regauge.observe.owners import NOBODY, Owner, Owners
 
@@ -133,6 +135,11 @@ class _Ground:
         self._owners = Owners(snapshot)
         self._pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in snapshot.pods}
         self._by_uid = {pod.metadata.uid: pod for pod in snapshot.pods if pod.metadata.uid}
+        self._groups: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+        for pod in snapshot.pods:
+            group = pod.spec.scheduling_group
+            if group is not None and group.pod_group_name:
+                self._groups[pod.metadata.namespace, group.pod_group_name].append(pod)
         self._devices: dict[tuple[str, str], _Identity] = {}
         self._listed: dict[tuple[str, str, str], _Identity] = {}
         for device in inventory.devices:
@@ -156,6 +163,15 @@ class _Ground:
         found = self._pods.get((namespace, name))
         return found if found is not None and (not uid or found.metadata.uid in ("", uid)) else None
 
+    def members(self, namespace: str, group: str, claim: str) -> list[Pod]:
+        """The pods of a group that are on a node and use a claim that is reserved for the group as a whole."""
+        found = self._groups.get((namespace, group), ())
+        return [
+            pod
+            for pod in found
+            if pod.spec.node_name and pod.status.phase not in ENDED_PHASES and claim in claim_names(pod)
+        ]
+
     def holder_pod(self, holder: PluginDeviceHolder) -> Pod | None:
         if holder.pod_uid:
             return self._by_uid.get(holder.pod_uid)
@@ -172,26 +188,36 @@ def _of_claim(claim: ResourceClaim, ground: _Ground) -> Iterator[Holding]:
     allocation = claim.status.allocation
     if allocation is None:
         return
-    users = [user for user in claim.status.reserved_for if user.resource == "pods" and not user.api_group]
+    users = list(_users(claim, ground))
     for result in allocation.devices.results:
         whole = _allocated(claim, result, ground.published(result), seconds(allocation.allocation_timestamp))
         if not users:
             yield whole
-        for user in users:
-            pod = ground.pod(claim.metadata.namespace, user.name, user.uid)
+        for name, uid, pod in users:
             if pod is None:
-                yield replace(whole, pod=user.name, pod_uid=user.uid)
+                yield replace(whole, pod=name, pod_uid=uid)
                 continue
             of_pod = replace(
                 whole,
                 node=whole.node or pod.spec.node_name,
-                pod=user.name,
-                pod_uid=pod.metadata.uid or user.uid,
+                pod=name,
+                pod_uid=pod.metadata.uid or uid,
                 workload=ground.owner(pod),
                 since_s=_later(whole.since_s, _placed_s(pod)),
             )
             for container, resource in containers_with(pod, claim.metadata.name, result.request):
                 yield replace(of_pod, container=container, resource=resource)
+
+
+def _users(claim: ResourceClaim, ground: _Ground) -> Iterator[tuple[str, str, Pod | None]]:
+    """The pods that a claim is reserved for by name and uid, those of groups among them; None for one that is gone."""
+    namespace = claim.metadata.namespace
+    for user in claim.status.reserved_for:
+        if user.resource == "pods" and not user.api_group:
+            yield user.name, user.uid, ground.pod(namespace, user.name, user.uid)
+        elif (user.api_group, user.resource) == (POD_GROUP.group, POD_GROUP.plural):
+            for pod in ground.members(namespace, user.name, claim.metadata.name):
+                yield pod.metadata.name, pod.metadata.uid, pod
 
 
 def _allocated(

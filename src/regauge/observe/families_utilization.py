@@ -47,6 +47,10 @@ _UNITS: Mapping[Measure, str] = {
 }
 
 
+RIGHT, MISSING, WRONG = "right", "missing", "wrong"
+"""What a source says of the holder of a device that is held: one of its pods, nobody, or a pod that does not hold it."""
+
+
 class _Devices:
     """Devices by what a source may call them."""
 
@@ -132,6 +136,21 @@ def _advertised(one: Advertisement) -> tuple[str, str, str, str]:
     return one.stack.value, driver, pool, device
 
 
+def attribution(moment: Moment) -> Iterator[Series]:
+    """Devices that are held, by what the source itself says of the holder: once for each stack that the device is held by."""
+    devices = _Devices(moment)
+    found: dict[tuple[str, ...], set[tuple[str, str]]] = defaultdict(set)
+    for source in moment.readings:
+        for reading in source.devices:
+            device = devices.find(reading) if reading.pod is not None else None
+            rows = [row for row in devices.holdings(device, reading) if row.pod] if device is not None else []
+            for stack in {row.stack for row in rows}:
+                pods = {row.pod for row in rows if row.stack is stack}
+                word = MISSING if not reading.pod else RIGHT if reading.pod in pods else WRONG
+                found[reading.source, stack.value, word].add((reading.node, device.identity if device else ""))
+    yield from ((labels, len(held)) for labels, held in sorted(found.items()))
+
+
 def sources(moment: Moment) -> Iterator[Series]:
     """1 for a source that told what it was asked for; 0 with trouble."""
     for one in moment.readings:
@@ -160,6 +179,12 @@ FAMILIES = (
             Scope.NODE,
         )
         for measure in Measure
+    ),
+    Family(
+        "source_attributed_devices", Type.GAUGE,
+        "Devices that are held, by whether the source itself names their pod: right, missing, or wrong. An exporter that asks"
+        " the kubelet for counted devices only names nobody for those of claims.",
+        ("source", "stack", "attribution"), Layer.INJECTION, attribution, scope=Scope.NODE,
     ),
     Family("source_up", Type.GAUGE, "1 when a source told all it was asked for at the last look.", ("source",),
            Layer.INSTALLATION, sources, scope=Scope.NODE),

@@ -177,6 +177,25 @@ def test_containers_that_name_another_request_do_not_have_the_device(request_nam
     assert [row.container for row in rows] == ["whole", "named"]
 
 
+def test_a_claim_of_a_group_is_held_by_the_pods_of_the_group_that_use_it() -> None:
+    entries = [{"name": "mine", "resourceClaimName": "claim"}]
+    spec = {"schedulingGroup": {"podGroupName": "g"}, "resourceClaims": entries}
+    spec["containers"] = [{"name": "c", "resources": {"claims": [{"name": "mine"}]}}]
+    objects = (
+        made_pod("a", "u-a", spec=spec),
+        made_pod("b", "u-b", spec=spec),
+        made_pod("ended", "u-c", "Succeeded", spec=spec),
+        made_pod("waits", "u-d", "Pending", spec={**spec, "nodeName": ""}),
+        made_pod("without", "u-e", spec={**spec, "resourceClaims": []}),
+        made_pod("other", "u-f", spec={**spec, "schedulingGroup": {"podGroupName": "h"}}),
+    )
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g-uid"}
+    rows = correlate(snapshot_of(made_claim([group]), *objects)).holdings
+    assert [(row.pod, row.container) for row in rows] == [("a", "c"), ("b", "c")]
+    (idle,) = correlate(snapshot_of(made_claim([group]))).holdings
+    assert idle.pod == ""
+
+
 def test_a_bridged_claim_tells_the_container_and_the_counted_name() -> None:
     mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
     status = {"extendedResourceClaimStatus": {"resourceClaimName": "claim", "requestMappings": [mapping]}}

@@ -182,6 +182,26 @@ def test_readings_are_joined_with_every_container_that_holds_the_device(busy: Mo
             assert bool(row["claim"]) == (row["pod"] != "counting")
 
 
+@pytest.mark.row(279, how="unit")
+def test_a_source_that_loses_the_pod_with_the_move_to_claims_is_told_and_the_pod_is_not_lost(busy: Moment) -> None:
+    """As an exporter that asks the kubelet for counted devices: it names their pods, and nobody for devices of claims."""
+    by_pod = {one.pod: one.uuid for one in busy.correlation.holdings}
+    told = {"counting": "counting", "single": "", "first": "stranger"}
+    readings = tuple(
+        DeviceReading(NODE_NAME, Measure.UTILIZATION, 0.5, "dcgm", uuid=by_pod[pod_], pod=said)
+        for pod_, said in told.items()
+    )
+    silent = DeviceReading(NODE_NAME, Measure.UTILIZATION, 0.5, "nvml", uuid=by_pod["single"])
+    found = Moment(busy.given, [Readings("dcgm", devices=readings), Readings("nvml", devices=(silent,))])
+    assert values(found, "source_attributed_devices") == {
+        ("dcgm", "device-plugin", "right"): 1,
+        ("dcgm", "dra", "missing"): 1,
+        ("dcgm", "dra", "wrong"): 1,
+    }
+    place = BY_NAME["device_utilization_ratio"].labels.index("pod")
+    assert {labels[place] for labels in values(found, "device_utilization_ratio")} >= {"counting", "single", "first"}
+
+
 async def _failing(world: NodeWorld) -> tuple[Values, Values, Values]:
     """A pod whose claim cannot be made, because its template is not there; seen before, while and after."""
     before = await moment(world)

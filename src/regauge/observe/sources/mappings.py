@@ -18,7 +18,8 @@ class DeviceMetric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
 
     `uuid`, `pci`, `device` and `node` are the labels that name it; at least one of the first three is told. Samples that
     have one of the labels `without` are of a part of the device, which the exporter does not name: they are left out.
-    `of` is the exporter, for people. Of several metrics with one measure of one device the first in the list counts.
+    `pod` is the label in which the exporter itself names the pod that holds the device, if it does. `of` is the exporter,
+    for people. Of several metrics with one measure of one device the first in the list counts.
     """
 
     metric: str
@@ -30,6 +31,7 @@ class DeviceMetric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     pci: str = ""
     device: str = ""
     node: str = ""
+    pod: str = ""
     where: Mapping[str, str] = {}
     without: tuple[str, ...] = ()
 
