@@ -9,7 +9,17 @@ import pytest
 from tests.support import ROOT
 from tests.unit.audit.estates import FIXTURES, fixture
 
-from regauge.audit import Finding, Profile, Severity, audit_estate, audit_rules, page_of
+from regauge.audit import (
+    AuditReport,
+    Finding,
+    Profile,
+    Severity,
+    as_sarif,
+    audit_estate,
+    audit_rules,
+    page_of,
+    settle,
+)
 
 CODES = tuple(audit_rules())
 
@@ -74,6 +84,54 @@ def test_each_threat_has_a_page_whose_checks_are_rules(name: str, prefix: str) -
         "What Kubernetes, DRA and CDI promise, and what not",
         "What regauge cannot see",
     ]
+
+
+@pytest.mark.row(257, how="unit")
+def test_failures_to_prepare_are_counted_with_the_first_and_the_last_error() -> None:
+    (one,) = found("PREPARE-FAILING", "bad")
+    assert one.what == (
+        "pod a/p does not start: preparing its devices failed 43 times, first at 2026-11-29T08:00:05Z,"
+        " last at 2026-11-29T11:58:00Z"
+    )
+    assert [told.text for told in one.evidence] == [
+        "first: prepare: config is invalid: no such profile",
+        "last: prepare: device x is busy",
+    ]
+    assert one.devices == ("d.example.com/p/x",)
+    given = fixture("PREPARE-FAILING", "bad")
+    for event in given.snapshot.documents(("", "Event")):
+        event.object.update(
+            {"count": 1, "firstTimestamp": "2026-11-29T11:59:00Z", "lastTimestamp": "2026-11-29T11:59:00Z"}
+        )
+    assert "PREPARE-FAILING" not in {one.code for one in audit_estate(given).findings}  # twice in a minute may pass
+
+
+@pytest.mark.row(29, how="unit")
+def test_devices_that_are_picked_by_labels_are_told_with_the_label() -> None:
+    (one,) = found("WORKLOAD-BY-LABELS", "bad")
+    assert one.what == (
+        "Deployment a/d asks for nvidia.com/gpu and picks the device by labels of nodes: nvidia.com/gpu.product"
+    )
+
+
+@pytest.mark.row(151, how="unit")
+@pytest.mark.parametrize(
+    "code", ["CLASS-COST", "CLASS-UNGUARDED", "CLASS-ALWAYS-FALSE", "CLASS-OVER-BROAD", "CLASS-FAILS", "REQUEST-FAILS"]
+)
+def test_a_selector_is_shown_where_it_stands_also_in_sarif(code: str) -> None:
+    given = fixture(code, "bad")
+    audit = audit_estate(given)
+    (finding,) = [one for one in audit.findings if one.code == code]
+    assert all(one.where.file == f"{code}.yaml" and one.where.line for one in finding.evidence if one.where.object)
+    sarif = as_sarif(AuditReport(audit, settle(audit.findings, (), given.now_s)))
+    (result,) = [one for one in sarif["runs"][0]["results"] if one["ruleId"] == code]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == f"{code}.yaml"
+
+
+@pytest.mark.row(148, how="unit")
+def test_who_may_write_a_release_may_upgrade_the_driver() -> None:
+    (one,) = found("ACCESS-RELEASES", "bad")
+    assert "update secrets of namespace g, from which DaemonSet g/d is released and configured" in one.what
 
 
 @pytest.mark.row(279, how="unit")
