@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from regauge.base import Randomness
 from regauge.model import Rules, Snapshot
 from regauge.scheduler.claims import pod_claims
 from regauge.scheduler.gang_kinds import Gang, GangKind
-from regauge.scheduler.gang_search import DEFAULT_STEPS, GangPlaces
+from regauge.scheduler.gang_search import DEFAULT_STEPS, GangPlaces, demands
 from regauge.scheduler.gang_topology import GangDomain
 from regauge.scheduler.gang_waiting import Deadlock, deadlocks, in_the_way
 from regauge.scheduler.gang_world import GangHolder, GangWorld
@@ -97,8 +97,9 @@ def check_gangs(snapshot: Snapshot, rules: Rules, random: Randomness, steps: int
     waiting = [gang for gang, one in zip(world.gangs, answers, strict=True) if one.partial][:MOST_OTHERS]
     stuck = deadlocks(world, waiting)
     advice = {name: one for one in stuck for name in one.gangs}
+    ways = _Ways(world, waiting)
     told = tuple(
-        _with_advice(world, gang, _with_blockers(world, gang, one, waiting), advice.get(gang.name))
+        _with_advice(world, gang, ways.told(gang, one), advice.get(gang.name))
         for gang, one in zip(world.gangs, answers, strict=True)
     )
     return GangCheck(told, stuck)
@@ -170,13 +171,28 @@ def _why(state: str, found: GangPlaces, alternatives: bool) -> str:
 # -- what is in the way
 
 
-def _with_blockers(world: GangWorld, gang: Gang, found: GangAnswer, waiting: Sequence[Gang]) -> GangAnswer:
-    """The answer with the gangs and pods that are in the way."""
-    if found.state != NOWHERE or found.pods + found.done < found.least:
-        return found
-    gangs, jointly = in_the_way(world, gang, [one for one in waiting if one is not gang])
-    freed = () if gangs else tuple(_pods_in_the_way(world, gang))
-    return replace(found, blocked_by=gangs, jointly=jointly, freed_by=freed)
+@dataclass(slots=True)
+class _Ways:
+    """What is in the way of gangs; of those that hold nothing and ask for the same it is worked out once."""
+
+    world: GangWorld
+    waiting: Sequence[Gang]
+    known: dict[object, tuple[tuple[str, ...], bool, tuple[str, ...]]] = field(default_factory=dict)
+
+    def told(self, gang: Gang, found: GangAnswer) -> GangAnswer:
+        """The answer with the gangs and pods that are in the way."""
+        if found.state != NOWHERE or found.pods + found.done < found.least:
+            return found
+        key: object = gang.name
+        if not found.placed:
+            key = (demands(self.world.pods(gang), self.world.state), self.world.lacks(gang), gang.topology)
+        if key not in self.known:
+            others = [one for one in self.waiting if one is not gang]
+            gangs, jointly = in_the_way(self.world, gang, others)
+            freed = () if gangs else tuple(_pods_in_the_way(self.world, gang))
+            self.known[key] = gangs, jointly, freed
+        gangs, jointly, freed = self.known[key]
+        return replace(found, blocked_by=gangs, jointly=jointly, freed_by=freed)
 
 
 def _pods_in_the_way(world: GangWorld, gang: Gang) -> Iterator[str]:
@@ -186,7 +202,7 @@ def _pods_in_the_way(world: GangWorld, gang: Gang) -> Iterator[str]:
     for key in list(_holders_of_devices(world, members))[:MOST_SINGLES]:
         if told < MOST_TOLD:
             with world.without_pods([key]):
-                enough = world.place(gang).places.fits
+                enough = world.place(gang, quick=True).places.fits
             if enough:
                 told += 1
                 yield "/".join(key)

@@ -204,13 +204,13 @@ def _orders(waiting: Sequence[Gang]) -> Iterable[Sequence[Gang]]:
 
 def _contention(world: GangWorld, waiting: Sequence[Gang]) -> Iterable[Contention]:
     """Pairs of gangs of which either could be placed, but not one after the other."""
-    alone = {one.name: world.place(one).places for one in waiting}
+    alone = {one.name: world.place(one, quick=True).places for one in waiting}
     able = [one for one in waiting if scheduler_places(alone[one.name])]
     for taker in able:
         with _tried(world):
             world.hold(taker, alone[taker.name].choices)
             for loser in able:
-                if loser is not taker and not scheduler_places(world.place(loser).places):
+                if loser is not taker and not scheduler_places(world.place(loser, quick=True).places):
                     yield Contention(taker.name, loser.name)
 
 

@@ -33,9 +33,7 @@ def _pod_groups(members: Members) -> Iterator[Gang]:
 
 def _pod_group(members: Members, group: Document) -> Gang:
     spec = part(group.object, "spec")
-    own, done = members.where(
-        group.namespace, lambda pod: part(pod.object, "spec", "schedulingGroup").get("podGroupName") == group.name
-    )
+    own, done = members.where(group.namespace, _group_of, group.name)
     priority = spec.get("priority")
     return Gang(
         group.title,
@@ -49,6 +47,20 @@ def _pod_group(members: Members, group: Document) -> Gang:
         created=created(group),
         topology=_constraint(spec),
     )
+
+
+def _group_of(pod: Document) -> object:
+    return part(pod.object, "spec", "schedulingGroup").get("podGroupName")
+
+
+def _reference(pod: Document) -> Object:
+    return part(pod.object, "spec", "workloadRef")
+
+
+def _inline_group_of(pod: Document) -> object:
+    """The Workload and the group inside of it."""
+    found = _reference(pod)
+    return (found.get("name"), found.get("podGroup")) if found else None
 
 
 def _constraint(spec: Object) -> TopologyWish | None:
@@ -74,17 +86,10 @@ def _inline(members: Members, workload: Document, group: Object) -> Iterator[Gan
     if not gang:
         return
     name = str(group.get("name") or "")
-
-    def reference(pod: Document) -> Object:
-        return part(pod.object, "spec", "workloadRef")
-
-    own, _ = members.where(
-        workload.namespace,
-        lambda pod: reference(pod).get("name") == workload.name and reference(pod).get("podGroup") == name,
-    )
-    replicas = dict.fromkeys(str(reference(pod).get("podGroupReplicaKey") or "") for pod in own)
+    own, _ = members.where(workload.namespace, _inline_group_of, (workload.name, name))
+    replicas = dict.fromkeys(str(_reference(pod).get("podGroupReplicaKey") or "") for pod in own)
     for replica in list(replicas)[:MOST_REPLICAS]:
-        there = [pod for pod in own if str(reference(pod).get("podGroupReplicaKey") or "") == replica]
+        there = [pod for pod in own if str(_reference(pod).get("podGroupReplicaKey") or "") == replica]
         yield Gang(
             f"{workload.title}, group {name}" + (f", replica {replica}" if replica else ""),
             WORKLOAD_GROUP,

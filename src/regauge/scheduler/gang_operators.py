@@ -63,7 +63,7 @@ def _kueue_groups(members: Members) -> Iterator[Gang]:
             groups.setdefault((pod.namespace, label(pod, KUEUE_GROUP)), []).append(pod)
     for (namespace, name), own in groups.items():
         total = annotation(own[0], KUEUE_TOTAL)
-        done = sum((one.namespace, label(one, KUEUE_GROUP)) == (namespace, name) for one in members.done)
+        _, done = members.where(namespace, _kueue_group_of, name)
         yield Gang(
             f"pod group of Kueue {namespace}/{name}",
             KUEUE_PODS,
@@ -79,7 +79,7 @@ def _kueue_groups(members: Members) -> Iterator[Gang]:
 
 
 def _job_set(set_: Document, members: Members) -> Iterator[Gang]:
-    own, done = members.where(set_.namespace, lambda pod: label(pod, JOB_SET_NAME) == set_.name)
+    own, done = members.where(set_.namespace, _job_set_of, set_.name)
     new: list[Document] = []
     wish = None
     total = 0
@@ -88,7 +88,8 @@ def _job_set(set_: Document, members: Members) -> Iterator[Gang]:
         spec = part(job, "template", "spec")
         count = number(job.get("replicas"), 1) * number(spec.get("parallelism"), 1)
         total += count
-        there = sum(label(one, REPLICATED_JOB) == name for one in (*own, *members.done) if _is_of(one, set_))
+        there = sum(label(one, REPLICATED_JOB) == name for one in own)
+        there += members.where(set_.namespace, _job_of, (set_.name, name))[1]
         template = part(spec, "template")
         new += [made(set_, template, f"{name}-{n}") for n in range(there, min(count, MOST_PODS))]
         wish = wish or members.kueue_wish(part(template, "metadata", "annotations"))
@@ -99,8 +100,34 @@ def _job_set(set_: Document, members: Members) -> Iterator[Gang]:
         yield replace(gang, topology=wish, unsupported=told)
 
 
-def _is_of(pod: Document, set_: Document) -> bool:
-    return pod.namespace == set_.namespace and label(pod, JOB_SET_NAME) == set_.name
+def _job_set_of(pod: Document) -> str:
+    return label(pod, JOB_SET_NAME)
+
+
+def _job_of(pod: Document) -> object:
+    """The JobSet and the replicated job of it."""
+    return (label(pod, JOB_SET_NAME), label(pod, REPLICATED_JOB)) if label(pod, JOB_SET_NAME) else None
+
+
+def _set_of(pod: Document) -> str:
+    return label(pod, SET_NAME)
+
+
+def _coscheduling_of(pod: Document) -> str:
+    return next((found for one in COSCHEDULING_LABELS if (found := label(pod, one))), "")
+
+
+def _volcano_of(pod: Document) -> str:
+    return annotation(pod, VOLCANO_NAME)
+
+
+def _kueue_group_of(pod: Document) -> str:
+    return label(pod, KUEUE_GROUP)
+
+
+def _controlled_by(pod: Document) -> object:
+    found = controller(pod.object)
+    return (found.get("kind"), found.get("name")) if found is not None else None
 
 
 def _of(
@@ -133,7 +160,7 @@ def _leader_worker_set(set_: Document, members: Members) -> Iterator[Gang]:
     worker = part(shape, "workerTemplate")
     leader = part(shape, "leaderTemplate") or worker
     size = number(shape.get("size"), 1)
-    own, _ = members.where(set_.namespace, lambda pod: label(pod, SET_NAME) == set_.name)
+    own, _ = members.where(set_.namespace, _set_of, set_.name)
     exclusive = annotation(set_, SET_EXCLUSIVE)
     wish = members.kueue_wish(part(worker, "metadata", "annotations"))
     if exclusive:
@@ -148,16 +175,14 @@ def _leader_worker_set(set_: Document, members: Members) -> Iterator[Gang]:
 
 
 def _coscheduling(group: Document, members: Members) -> Gang:
-    own, done = members.where(
-        group.namespace, lambda pod: any(label(pod, one) == group.name for one in COSCHEDULING_LABELS)
-    )
+    own, done = members.where(group.namespace, _coscheduling_of, group.name)
     least = number(part(group.object, "spec").get("minMember"), 1)
     gang = _of(group, COSCHEDULING, least, own, members, done=done)
     return replace(gang, name=f"PodGroup of coscheduling {group.namespace}/{group.name}")
 
 
 def _volcano(group: Document, members: Members) -> Gang:
-    own, done = members.where(group.namespace, lambda pod: annotation(pod, VOLCANO_NAME) == group.name)
+    own, done = members.where(group.namespace, _volcano_of, group.name)
     spec = part(group.object, "spec")
     gang = _of(group, VOLCANO, number(spec.get("minMember"), 1), own, members, done=done)
     name = f"PodGroup of Volcano {group.namespace}/{group.name}"
@@ -170,6 +195,8 @@ def _volcano(group: Document, members: Members) -> Gang:
 
 def _kueue_workloads(members: Members) -> Iterator[Gang]:
     """Workloads of more than one pod that no gang above stands for."""
+    sets = (*members.snapshot.documents(JOB_SET), *members.snapshot.documents(LEADER_WORKER_SET))
+    told = {(one.kind, one.namespace, one.name) for one in sets}
     for workload in members.snapshot.documents(KUEUE_WORKLOADS):
         owners: list[Object] = part(workload.object, "metadata").get("ownerReferences") or []
         owner = owners[0] if owners else {}
@@ -177,22 +204,20 @@ def _kueue_workloads(members: Members) -> Iterator[Gang]:
         ended = any(
             one.get("type") == "Finished" and one.get("status") == "True" for one in status.get("conditions") or ()
         )
-        if ended or spec.get("active") is False or _told_already(owner, workload.namespace, members):
+        if ended or spec.get("active") is False or _is_told(owner, workload.namespace, told):
             continue
         gang = _kueue_workload(workload, owner, members)
         if gang.least > 1:
             yield gang
 
 
-def _told_already(owner: Object, namespace: str, members: Members) -> bool:
+def _is_told(owner: Object, namespace: str, told: set[tuple[str, str, str]]) -> bool:
     """Whether the gang is one of those above: of pods, or of an object that is there."""
-    sets = (*members.snapshot.documents(JOB_SET), *members.snapshot.documents(LEADER_WORKER_SET))
-    there = {(one.kind, one.namespace, one.name) for one in sets}
-    return owner.get("kind") == "Pod" or (owner.get("kind"), namespace, owner.get("name")) in there
+    return owner.get("kind") == "Pod" or (str(owner.get("kind")), namespace, str(owner.get("name"))) in told
 
 
 def _kueue_workload(workload: Document, owner: Object, members: Members) -> Gang:
-    own, _ = members.where(workload.namespace, lambda pod: _owned(pod, owner))
+    own, _ = members.where(workload.namespace, _controlled_by, (owner.get("kind"), owner.get("name")))
     title = f"Workload of Kueue {workload.namespace}/{workload.name}"
     if owner:
         title += f" ({owner.get('kind')} {owner.get('name')})"
@@ -223,11 +248,6 @@ def workload_gang(
     gang = _of(workload, KUEUE_WORKLOAD, least, own, members, tuple(new))
     priority = spec.get("priority")
     return replace(gang, topology=wish, priority=priority if isinstance(priority, int) else gang.priority)
-
-
-def _owned(pod: Document, owner: Object) -> bool:
-    found = controller(pod.object)
-    return found is not None and (found.get("kind"), found.get("name")) == (owner.get("kind"), owner.get("name"))
 
 
 def _flavor_labels(flavors: Object, members: Members) -> Mapping[str, str]:

@@ -17,6 +17,9 @@ REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 
 
+Reader = Callable[[Document], object]
+
+
 @dataclass(slots=True)
 class Members:
     """The pods of a cluster: those that can be members now, and those that have ended well."""
@@ -25,6 +28,7 @@ class Members:
     pods: list[Document] = field(init=False)
     done: list[Document] = field(init=False)
     priorities: Mapping[str, int] = field(init=False)
+    _found: dict[Reader, dict[tuple[str, object], tuple[list[Document], int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         pods = self.snapshot.documents(POD)
@@ -34,10 +38,24 @@ class Members:
             one.name: number(one.object.get("value"), 0) for one in self.snapshot.documents(PRIORITY_CLASS)
         }
 
-    def where(self, namespace: str, is_in: Callable[[Document], bool]) -> tuple[list[Document], int]:
-        """The pods of a namespace that are in a gang, and how many of such have ended well."""
-        own = [one for one in self.pods if one.namespace == namespace and is_in(one)]
-        return own, sum(one.namespace == namespace and is_in(one) for one in self.done)
+    def where(self, namespace: str, reader: Reader, value: object) -> tuple[list[Document], int]:
+        """The pods of a namespace of which `reader` reads a value, and how many of such have ended well."""
+        if reader not in self._found:
+            self._found[reader] = self._by(reader)
+        return self._found[reader].get((namespace, value), ([], 0))
+
+    def _by(self, reader: Reader) -> dict[tuple[str, object], tuple[list[Document], int]]:
+        found: dict[tuple[str, object], tuple[list[Document], int]] = {}
+        for pod in self.pods:
+            value = reader(pod)
+            if value:
+                found.setdefault((pod.namespace, value), ([], 0))[0].append(pod)
+        for pod in self.done:
+            value = reader(pod)
+            if value:
+                own, done = found.get((pod.namespace, value), ([], 0))
+                found[pod.namespace, value] = own, done + 1
+        return found
 
     def priority(self, pods: Iterable[Document], class_name: object = None) -> int | None:
         """The priority: that of a class, or else the highest of the pods; None where nothing tells."""

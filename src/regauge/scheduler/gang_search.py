@@ -58,19 +58,28 @@ class GangPlaces:
 
 
 def place_together(
-    pods: Sequence[Pod], needed: int, state: State, random: Randomness, steps: int = DEFAULT_STEPS
+    pods: Sequence[Pod],
+    needed: int,
+    state: State,
+    random: Randomness,
+    steps: int = DEFAULT_STEPS,
+    *,
+    quick: bool = False,
 ) -> GangPlaces:
-    """Places for at least `needed` of pods that wait. The state is as before when this returns."""
+    """Places for at least `needed` of pods that wait. The state is as before when this returns.
+
+    `quick`: the draws end with the first that goes well, so that they do not tell how likely that is.
+    """
     if needed <= 0:
         return GangPlaces((), True, 0, 0, True)
     start = state.start
     try:
-        return _placed(pods, needed, state, random, steps)
+        return _placed(pods, needed, state, random, steps, quick)
     finally:
         state.start = start
 
 
-def _placed(pods: Sequence[Pod], needed: int, state: State, random: Randomness, steps: int) -> GangPlaces:
+def _placed(pods: Sequence[Pod], needed: int, state: State, random: Randomness, steps: int, quick: bool) -> GangPlaces:
     search = _Search(state, random, steps, _kinds(pods, state))
     most = search.most(needed)
     if most < needed:
@@ -84,7 +93,7 @@ def _placed(pods: Sequence[Pod], needed: int, state: State, random: Randomness, 
         drawn += 1
         if len(choices) >= needed:
             lucky, best = lucky + 1, best or choices
-            if len(search.kinds) == 1 and lucky == drawn and not search.is_social:
+            if quick or (len(search.kinds) == 1 and lucky == drawn and not search.is_social):
                 break  # like pods: the order says nothing, and each node takes its number whichever comes first
         first_why = first_why or (why if len(choices) < needed else "")
     if best:
@@ -141,8 +150,17 @@ def _alone(pod: Pod) -> Pod:
     return replace(pod, spec=replace(pod.spec, scheduling_group=None))
 
 
+def demands(pods: Sequence[Pod], state: State) -> frozenset[tuple[bytes, int]]:
+    """What pods ask for together: of two gangs with the same demands either finds the places of the other."""
+    return frozenset((key, len(kind)) for key, kind in _by_demand(pods, state).items())
+
+
 def _kinds(pods: Sequence[Pod], state: State) -> list[list[Pod]]:
     """Pods by what they ask for: those of one kind can take each other's places."""
+    return list(_by_demand(pods, state).values())
+
+
+def _by_demand(pods: Sequence[Pod], state: State) -> dict[bytes, list[Pod]]:
     found: dict[bytes, list[Pod]] = {}
     labels_count = state.befriended or any(_is_social(pod) for pod in pods)
     for pod in pods:
@@ -155,7 +173,7 @@ def _kinds(pods: Sequence[Pod], state: State) -> list[list[Pod]]:
         found.setdefault(
             msgspec.json.encode([spec, specs, shared, pod.metadata.labels if labels_count else None]), []
         ).append(pod)
-    return list(found.values())
+    return found
 
 
 def _is_social(pod: Pod) -> bool:
@@ -299,4 +317,4 @@ def _key(pod: Pod) -> tuple[str, str]:
     return pod.metadata.namespace, pod.metadata.name
 
 
-__all__ = ["DEFAULT_STEPS", "Choice", "GangPlaces", "give_back", "in_order", "place_together", "take"]
+__all__ = ["DEFAULT_STEPS", "Choice", "GangPlaces", "demands", "give_back", "in_order", "place_together", "take"]

@@ -53,6 +53,11 @@ class Asked:
     placed: Sequence[Pod]
     needed: int
     steps: int
+    quick: bool = False
+
+    def places(self, state: State, random: Randomness) -> GangPlaces:
+        """Places anywhere in the state."""
+        return place_together(self.waiting, self.needed, state, random, self.steps, quick=self.quick)
 
 
 def place_in_topology(asked: Asked, wish: TopologyWish, state: State, random: Randomness) -> InTopology:
@@ -68,14 +73,14 @@ def place_in_topology(asked: Asked, wish: TopologyWish, state: State, random: Ra
     told = []
     for name, nodes in list(domains.items())[:MOST_DOMAINS]:
         with _only(nodes, state):
-            found = place_together(asked.waiting, asked.needed, state, random, asked.steps)
+            found = asked.places(state, random)
             bare = None if found.fits else _fits_bare(asked, state, random)
         told.append(GangDomain("/".join(name), len(nodes), found.fits, found.in_order, found.why, bare))
         if best is None or _rank(found) > _rank(best):
             best = found
     if best is not None and best.fits:
         return InTopology(best, tuple(told), "")
-    anywhere = place_together(asked.waiting, asked.needed, state, random, asked.steps)
+    anywhere = asked.places(state, random)
     conflict = _conflict(asked, wish, told, anywhere)
     return InTopology(anywhere if not wish.required else best or _none(conflict), tuple(told), conflict)
 
@@ -120,7 +125,7 @@ def _fits_bare(asked: Asked, state: State, random: Randomness) -> bool:
     for pod in bare:
         state.put_pod(pod)
     try:
-        return place_together(bare, asked.needed, state, random, asked.steps).fits
+        return place_together(bare, asked.needed, state, random, asked.steps, quick=True).fits
     finally:
         for pod in asked.waiting:
             state.put_pod(pod)

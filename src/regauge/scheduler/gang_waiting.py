@@ -37,7 +37,7 @@ def in_the_way(world: GangWorld, gang: Gang, others: Sequence[Gang]) -> tuple[tu
     single = []
     for other in others:
         with world.without(other):
-            if world.place(gang).places.fits:
+            if world.place(gang, quick=True).places.fits:
                 single.append(other.name)
     if single or len(others) < 2:
         return tuple(single), False
@@ -55,7 +55,7 @@ def _fits_without(world: GangWorld, gang: Gang, others: Sequence[Gang]) -> bool:
     with ExitStack() as gone:
         for other in others:
             gone.enter_context(world.without(other))
-        return world.place(gang).places.fits
+        return world.place(gang, quick=True).places.fits
 
 
 def run_out(world: GangWorld, gangs: Sequence[Gang]) -> tuple[tuple[Gang, ...], tuple[Gang, ...]]:
@@ -66,7 +66,7 @@ def run_out(world: GangWorld, gangs: Sequence[Gang]) -> tuple[tuple[Gang, ...], 
         while moved:
             moved = False
             for gang in list(left):
-                if scheduler_places(world.place(gang).places):
+                if scheduler_places(world.place(gang, quick=True).places):
                     gone.enter_context(world.without(gang))
                     left.remove(gang)
                     done.append(gang)
@@ -153,7 +153,7 @@ def _best_pause(world: GangWorld, members: Sequence[Gang]) -> tuple[Gang | None,
             with ExitStack() as gone:
                 for one in done:
                     gone.enter_context(world.without(one))
-                after = (gang.name,) if scheduler_places(world.place(gang).places) else ()
+                after = (gang.name,) if scheduler_places(world.place(gang, quick=True).places) else ()
         if not done:
             continue
         lost = sum(len(world.holder(pod).devices) for pod in world.placed(gang))

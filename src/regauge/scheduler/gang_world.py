@@ -123,17 +123,17 @@ class GangWorld:
 
     # -- where it would go
 
-    def place(self, gang: Gang) -> InTopology:
-        """Places for as many of its pods as it lacks."""
+    def place(self, gang: Gang, *, quick: bool = False) -> InTopology:
+        """Places for as many of its pods as it lacks. `quick`: one draw that goes well is enough."""
         pods = self.pods(gang)
         waiting = [one for one in pods if not one.spec.node_name]
         wish = gang.topology
         if wish is not None and not self._heeds(gang):
             wish = None
         if wish is None:
-            found = place_together(waiting, self.lacks(gang), self.state, self.random, self.steps)
+            found = place_together(waiting, self.lacks(gang), self.state, self.random, self.steps, quick=quick)
             return InTopology(found, (), "")
-        asked = Asked(waiting, self.placed(gang), self.lacks(gang), self.steps)
+        asked = Asked(waiting, self.placed(gang), self.lacks(gang), self.steps, quick)
         return place_in_topology(asked, wish, self.state, self.random)
 
     def _heeds(self, gang: Gang) -> bool:
