@@ -71,14 +71,14 @@ def _updated(moment: Moment) -> dict[Place, float]:
     found: dict[Place, float] = {}
     newest = {id(one) for one in moment.ground.newest}
     for document, one in moment.ground.pairs(RESOURCE_SLICE, ResourceSlice):
-        when_s = _written_s(document)
+        when_s = written_s(document)
         if when_s is not None and id(one) in newest:
             place = _place(one)
             found[place] = max(found.get(place, 0.0), when_s)
     return found
 
 
-def _written_s(document: Document) -> float | None:
+def written_s(document: Document) -> float | None:
     """The latest moment that the object's metadata tells of. Its managed fields say when each writer wrote last."""
     metadata = document.metadata
     managed = metadata.get("managedFields")

@@ -22,6 +22,7 @@ from regauge.observe.dashboard.feed import Feed
 from regauge.observe.dashboard.findings import finding_tables
 from regauge.observe.dashboard.looking import Look
 from regauge.observe.dashboard.rollouts import rollout_tables
+from regauge.observe.dashboard.supply import supply_tables
 from regauge.observe.dashboard.tables import Row, Table
 from regauge.observe.dashboard.waiting import Asking, Explained, waiting_table
 from regauge.observe.watching import Watched
@@ -150,7 +151,8 @@ class Dashboard:
         audit = audit_ground(ground, None)
         if self._is_live:
             audit = replace(audit, unknown=tuple(one for one in audit.unknown if not one.why.startswith(_EMPTY)))
-        return {"waiting": waiting_table(look, asking), **finding_tables(audit, beside)}
+        tables = finding_tables(audit, beside)
+        return {"waiting": waiting_table(look, asking), **tables, **supply_tables(ground, look)}
 
     def _given(self, estate: Estate) -> AuditInput:
         return AuditInput(

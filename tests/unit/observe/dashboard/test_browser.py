@@ -229,7 +229,22 @@ STEPS = {
     }
     for number in range(3)
 }
+DRIVERS = {
+    DRIVER: {
+        "stack": "dra",
+        "slices": 2,
+        "pools": 2,
+        "nodes": 2,
+        "devices": 4,
+        "incomplete": ["b"],
+        "incompleteCount": 1,
+    },
+    "example.com/nic": {"stack": "plugin", "nodes": 1, "devices": 2, "unhealthy": 1},
+}
+CLASSES = {"gpu": {"devices": 4, "free": 2, "claims": {"reserved": 1}, "resource": "example.com/gpu"}}
 SIDE = {
+    "drivers": DRIVERS,
+    "classes": CLASSES,
     "waiting": WAITING,
     "findings": FINDINGS,
     "rollouts": {"regauge/move": {"state": "rolling back", "reason": "a gate failed"}},
@@ -323,6 +338,26 @@ def test_what_waits_what_is_wrong_and_how_rollouts_go_can_be_opened(page: Page, 
         page.until("return document.querySelectorAll('#panel .item').length === 3")
         page.js("document.querySelectorAll('#panel .item')[2].click()")
         assert "does not hold one owner two on a" in " ".join(page.text("#drawer").split())
+
+
+def test_who_serves_devices_is_told_and_shows_its_devices(page: Page, loop: Loop) -> None:
+    with loop.entered(site(feed_of(small(**SIDE)))) as url:
+        page.open(url)
+        page.keys("d")
+        page.frames()
+        shown = " ".join(page.text("#panel").split())
+        assert f"{DRIVER} 4 devices on 2 nodes; 2 pools, 2 slices 1 pool incomplete, not allocated from: b" in shown
+        assert "example.com/nic 0 of 2 devices asked for, on 1 node 1 device cannot be allocated" in shown
+        assert "gpu selects 4 devices, 2 free; claims: 1 reserved; counted as example.com/gpu" in shown
+        page.js("document.querySelectorAll('#panel .item')[1].click()")
+        page.frames()
+        assert page.text("#count") == "0 of 4 devices"
+        page.js("document.querySelectorAll('#panel .item')[0].click()")
+        page.frames()
+        assert (
+            page.text("#count") == "4 devices on 2 nodes"
+            and page.js("return document.getElementById('text').value") == DRIVER
+        )
 
 
 def test_a_link_shows_the_device_and_the_filters_that_it_names(page: Page, loop: Loop) -> None:

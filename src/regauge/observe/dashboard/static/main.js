@@ -18,7 +18,7 @@ const FACETS = {
   stack: ["stacks", STACKS, (value) => ({ stack: value })],
   health: ["healths", HEALTHS, (value) => ({ stack: "faint", health: value, tainted: value === "tainted" })],
 };
-const SIDE_TABLES = ["about", "waiting", "findings", "rollouts", "steps", "unknown"];
+const SIDE_TABLES = ["about", "waiting", "findings", "rollouts", "steps", "drivers", "classes", "unknown"];
 const CHOICES = ["text", "pool", "node", "group", "size"];
 
 applyTheme();
@@ -39,7 +39,7 @@ const grid = new Grid(
   { ...opening, node: showNode, pointed },
 );
 const table = new DeviceTable(byId("table"), glyphs, opening);
-const side = new Side(byId("tabs"), byId("panel"), store, { open: (kind, id) => drawer.open(kind, id), tab: showTab });
+const side = new Side(byId("tabs"), byId("panel"), store, { open: openFrom, tab: showTab });
 const drawer = new Drawer(byId("drawer"), byId("side"), store, glyphs, { opened, closed, home: focusDevices, device: goTo, node: showNode });
 const drawn = eachFrame(draw);
 
@@ -178,6 +178,12 @@ function opened(kind, id) {
   if (kind === "device") asked({ device: id });
 }
 
+/** What is opened beside the devices. Who serves devices is not opened: its devices are shown. */
+function openFrom(kind, id) {
+  if (kind === "supplier") asked({ text: query.text === id ? "" : id });
+  else drawer.open(kind, id);
+}
+
 function closed(kind) {
   if (kind === "device") asked({ device: "" });
 }
@@ -247,6 +253,7 @@ const PAGE_KEYS = {
   w: () => focusTab("waiting"),
   f: () => focusTab("findings"),
   r: () => focusTab("rollouts"),
+  d: () => focusTab("supply"),
   t: () => showView(query.view === "grid" ? "table" : "grid"),
   c: clear,
   "?": () => byId("keys").showModal(),

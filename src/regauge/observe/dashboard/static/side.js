@@ -11,7 +11,7 @@ export class Side {
   #open = new Set();
   #tab = "waiting";
 
-  /** `store` has the tables; `calls` are `open(kind, id)`, `tab(name)` and `device(id)`. */
+  /** `store` has the tables; `calls` are `open(kind, id)` and `tab(name)`. */
   constructor(tabs, panel, store, calls) {
     Object.assign(this, { tabs, panel, store, calls });
     this.draw = eachFrame(() => this.#draw());
@@ -172,6 +172,55 @@ function drawRollouts(side) {
   });
 }
 
+// -- who serves devices, and what can be asked for
+
+function drawSupply(side) {
+  const drivers = [...side.store.table("drivers")];
+  const classes = [...side.store.table("classes")].sort((one, other) => natural.compare(one[0], other[0]));
+  if (!drivers.length && !classes.length) return side.nothing("Nobody serves devices here.");
+  const part = (layer, title, rows, draw) =>
+    rows.length ? h("section", { "aria-label": title }, h("h3", {}, layerTag(layer), title), rows.map(([name, row]) => draw(side, name, row))) : "";
+  return [
+    part("discovery", "DRA drivers", drivers.filter(([, row]) => row.stack === "dra"), drawDriver),
+    part("discovery", "Device plugins", drivers.filter(([, row]) => row.stack === "plugin"), drawPlugin),
+    part("scheduling", "Device classes", classes, drawClass),
+  ].filter(Boolean);
+}
+
+function drawDriver(side, name, row) {
+  const incomplete = row.incompleteCount && `${many(row.incompleteCount, "pool")} incomplete, not allocated from: ${row.incomplete.join(", ")}${row.incompleteCount > row.incomplete.length ? " …" : ""}`;
+  const outdated = row.outdated && `${many(row.outdated, "slice")} of older generations still there`;
+  const written = row.writtenS ? `, last written ${ageOf(row.writtenS)} ago` : "";
+  return side.item(
+    "supplier", name,
+    h("b", {}, name), h("span", { class: "faint" }, `${many(row.devices, "device")} on ${many(row.nodes, "node")}; ${many(row.pools, "pool")}, ${many(row.slices, "slice")}${written}`),
+    [incomplete, outdated].filter(Boolean).map((words) => h("span", { class: "bad wide" }, words)),
+  );
+}
+
+function drawPlugin(side, name, row) {
+  return side.item(
+    "supplier", name,
+    h("b", {}, name), h("span", { class: "faint" }, `${(row.asked ?? 0).toLocaleString("en")} of ${many(row.devices, "device")} asked for, on ${many(row.nodes, "node")}`),
+    row.unhealthy ? h("span", { class: "bad wide" }, `${many(row.unhealthy, "device")} cannot be allocated: unhealthy, or a plugin that is away`) : "",
+  );
+}
+
+function drawClass(side, name, row) {
+  const claims = Object.entries(row.claims ?? {}).map(([state, count]) => `${count} ${state}`).join(", ");
+  const words = [
+    row.devices === undefined ? "" : `selects ${many(row.devices, "device")}, ${row.free.toLocaleString("en")} free`,
+    claims ? `claims: ${claims}` : "no claims",
+    row.resource ? `counted as ${row.resource}` : "",
+  ];
+  return h(
+    "div", { class: "item class" },
+    h("b", {}, name), h("span", { class: "faint" }, words.filter(Boolean).join("; ")),
+    row.broken ? h("span", { class: "bad wide" }, "its selectors do not compile") : "",
+    row.failing ? h("span", { class: "bad wide" }, `its selectors fail on ${many(row.failing, "device")}`) : "",
+  );
+}
+
 // -- what is not known
 
 function drawUnknown(side) {
@@ -184,5 +233,6 @@ const TABS = {
   waiting: { title: "Waiting", draw: drawWaiting, count: (side) => waits(side).filter(([id]) => id.startsWith("pod/")).length, bad: () => false },
   findings: { title: "Findings", draw: drawFindings, count: (side) => side.store.table("findings").size, bad: (side) => findings(side).some(([, row]) => row.severity === "error") },
   rollouts: { title: "Rollouts", draw: drawRollouts, count: (side) => side.store.table("rollouts").size, bad: (side) => [...side.store.table("steps").values()].some((row) => row.state === "failed") },
-  unknown: { title: "Not known", draw: drawUnknown, count: (side) => side.store.table("unknown").size, bad: () => false },
+  supply: { title: "Drivers", draw: drawSupply, count: (side) => side.store.table("drivers").size, bad: (side) => [...side.store.table("drivers").values()].some((row) => row.incompleteCount) },
+  unknown: { title: "Unknown", draw: drawUnknown, count: (side) => side.store.table("unknown").size, bad: () => false },
 };
