@@ -23,7 +23,7 @@ class MeasuredClient:
     """
 
     def __init__(self, kube: KubeClient, meter: Meter, clock: Clock) -> None:
-        self._kube = kube
+        self._inner = kube
         self._meter = meter
         self._clock = clock
 
@@ -44,17 +44,17 @@ class MeasuredClient:
 
     async def version(self) -> Version:
         with self._timed("get", "version"):
-            return await self._kube.version()
+            return await self._inner.version()
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         with self._timed("get", kind.plural):
-            return await self._kube.get(kind, name, namespace)
+            return await self._inner.get(kind, name, namespace)
 
     async def list(
         self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> ObjectList:
         with self._timed("list", kind.plural):
-            return await self._kube.list(kind, namespace, label_selector=label_selector, field_selector=field_selector)
+            return await self._inner.list(kind, namespace, label_selector=label_selector, field_selector=field_selector)
 
     async def watch(
         self,
@@ -65,7 +65,7 @@ class MeasuredClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        events = self._kube.watch(
+        events = self._inner.watch(
             kind,
             namespace,
             resource_version=resource_version,
@@ -86,15 +86,15 @@ class MeasuredClient:
 
     async def create(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         with self._timed("create", _resource(kind, subresource)):
-            return await self._kube.create(kind, object_, namespace, subresource=subresource)
+            return await self._inner.create(kind, object_, namespace, subresource=subresource)
 
     async def try_create(self, kind: Kind, object_: Object, namespace: str = "") -> Object:
         with self._timed("create", kind.plural):
-            return await self._kube.try_create(kind, object_, namespace)
+            return await self._inner.try_create(kind, object_, namespace)
 
     async def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         with self._timed("update", _resource(kind, subresource)):
-            return await self._kube.update(kind, object_, namespace, subresource=subresource)
+            return await self._inner.update(kind, object_, namespace, subresource=subresource)
 
     async def patch(
         self,
@@ -107,7 +107,7 @@ class MeasuredClient:
         subresource: str = "",
     ) -> Object:
         with self._timed("patch", _resource(kind, subresource)):
-            return await self._kube.patch(kind, name, body, namespace, patch_type=patch_type, subresource=subresource)
+            return await self._inner.patch(kind, name, body, namespace, patch_type=patch_type, subresource=subresource)
 
     async def delete(
         self,
@@ -120,7 +120,7 @@ class MeasuredClient:
         propagation_policy: str = "",
     ) -> None:
         with self._timed("delete", kind.plural):
-            await self._kube.delete(
+            await self._inner.delete(
                 kind,
                 name,
                 namespace,
@@ -130,7 +130,7 @@ class MeasuredClient:
             )
 
     async def close(self) -> None:
-        await self._kube.close()
+        await self._inner.close()
 
 
 def _resource(kind: Kind, subresource: str) -> str:
