@@ -13,6 +13,8 @@ from regauge.audit.selectors import environment_of
 from regauge.cel import CompileError, compile_selector
 from regauge.model import Document
 
+MOST_SELECTORS = 300
+"""How many different selectors are held against the devices: each looks at all of them."""
 _NO_KEY = re.compile(r"no such key: ([\w.-]+)")
 _NAMED = re.compile(r'"([\w.-]+)" in device\.(?:attributes|capacity)|device\.(?:attributes|capacity)\["[^"]+"\]\.(\w+)')
 _CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
@@ -26,7 +28,7 @@ class _Asked:
     field: str
     class_name: str
     own: tuple[str, ...]
-    of_class: tuple[str, ...] | None
+    of_class: tuple[str, ...]
 
 
 def does_not_compile(ground: Ground) -> Iterator[Spot]:
@@ -43,9 +45,7 @@ def does_not_compile(ground: Ground) -> Iterator[Spot]:
 
 def fails(ground: Ground) -> Iterator[Spot]:
     """REQUEST-FAILS: a selector of a request fails on devices of its class that are there."""
-    for asked in _requests(ground):
-        if asked.of_class is None or _is_made(asked.document):
-            continue
+    for asked in _judged(ground):
         found = ground.matching((*asked.of_class, *asked.own))
         failing = [one for one in found.failing if one not in ground.matching(asked.of_class).failing]
         if not failing:
@@ -66,9 +66,7 @@ def fails(ground: Ground) -> Iterator[Spot]:
 
 def match_nothing(ground: Ground) -> Iterator[Spot]:
     """REQUEST-MATCHES-NOTHING: a request selects none of the devices of its class."""
-    for asked in _requests(ground):
-        if asked.of_class is None or _is_made(asked.document):
-            continue
+    for asked in _judged(ground):
         found, of_class = ground.matching((*asked.of_class, *asked.own)), ground.matching(asked.of_class)
         names = tuple(name for name, _ in of_class.devices)
         if not found.compiles or found.devices or not names or set(found.failing) - set(of_class.failing):
@@ -79,6 +77,21 @@ def match_nothing(ground: Ground) -> Iterator[Spot]:
         what = f"a request of {title} selects none of the {len(names)} devices of class {asked.class_name}"
         evidence = tuple(seen(asked.document, expression, asked.field) for expression in asked.own)
         yield Spot(title, f"{what}: {'; '.join(told)}" if told else what, evidence)
+
+
+def _judged(ground: Ground) -> Iterator[_Asked]:
+    """Requests of known classes, without claims that were made from a template, and with a bounded number of selectors."""
+    classes = {document.name for document, _ in ground.classes}
+    seen_: set[tuple[str, ...]] = set()
+    for asked in _requests(ground):
+        key = (*asked.of_class, *asked.own)
+        if (
+            asked.class_name in classes
+            and not _is_made(asked.document)
+            and (key in seen_ or len(seen_) < MOST_SELECTORS)
+        ):
+            seen_.add(key)
+            yield asked
 
 
 def _is_made(document: Document) -> bool:
@@ -122,4 +135,4 @@ def _requests(ground: Ground) -> Iterator[_Asked]:
                 own = tuple(selector.cel.expression for selector in one.selectors if selector.cel)
                 if own:
                     field = f"{path}.devices.requests[{request.name}].selectors"
-                    yield _Asked(document, field, one.device_class_name, own, classes.get(one.device_class_name))
+                    yield _Asked(document, field, one.device_class_name, own, classes.get(one.device_class_name, ()))
