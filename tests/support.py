@@ -49,7 +49,7 @@ def kubectl() -> Path:
 
 
 def program(name: str) -> Path:
-    """A program that views are tested with: "prometheus", "promtool" (unpacked by `make oracles`), "chromium", "chromedriver"."""
+    """A program that views are tested with, brought by `make oracles`: prometheus, promtool, chromium, chromedriver."""
     unpacked = ROOT / ".cache" / "programs" / "usr" / "bin" / name
     found = str(unpacked) if unpacked.exists() else shutil.which(name)
     if not found:
