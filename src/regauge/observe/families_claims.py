@@ -47,6 +47,11 @@ def oldest(moment: Moment) -> Iterator[Series]:
     yield from sorted(found.items())
 
 
+def pods(moment: Moment) -> Iterator[Series]:
+    found = Counter((pod.metadata.namespace, stack.value, reason.value) for pod, stack, reason in moment.pending_pods)
+    yield from sorted(found.items())
+
+
 def failures(moment: Moment) -> Iterator[Series]:
     yield from sorted(moment.history.failures.items())
 
@@ -77,6 +82,12 @@ FAMILIES = (
     Family(
         "resourceclaims_pending_age_seconds", Type.GAUGE, "How long the oldest of these has been waiting.",
         ("namespace", "reason"), Layer.SCHEDULING, oldest, "seconds",
+    ),
+    Family(
+        "pods_waiting_for_devices", Type.GAUGE,
+        "Pods without a node that ask for devices, by the stack that they ask and the first reason that is known. A pod that"
+        " asks both counts for each.",
+        ("namespace", "stack", "reason"), Layer.SCHEDULING, pods,
     ),
     Family(
         "resourceclaim_failures", Type.COUNTER,

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from regauge.audit import AuditInput, Ground
-from regauge.inventory import EstateDevice
+from regauge.inventory import EstateDevice, Stack
 from regauge.model import NodeReport
+from regauge.model.core import Pod
 from regauge.model.kinds import POD
 from regauge.observe.correlation import Correlation, Holding, correlate
 from regauge.observe.history import History
 from regauge.observe.node_reports import combined
 from regauge.observe.pending import Explained, Reason
+from regauge.observe.pending_pods import PendingPods
 from regauge.observe.ports import Readings
 
 
@@ -71,6 +73,11 @@ class Moment:
     def pending(self) -> Mapping[tuple[str, str], Reason]:
         """Why each claim that waits has no devices, by namespace and name."""
         return self._explained.reasons(self.ground)
+
+    @cached_property
+    def pending_pods(self) -> tuple[tuple[Pod, Stack, Reason], ...]:
+        """Every pod that waits and asks for devices, once for each stack that it asks, and why."""
+        return tuple(PendingPods(self.ground, self.pending, self.correlation.holdings).reasons())
 
     @cached_property
     def correlation(self) -> Correlation:

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     NO_DEVICES = "no-devices"
     INCOMPLETE = "pool-incomplete"
     IN_USE = "devices-in-use"
+    TOO_MANY = "too-many-for-a-node"
     TAINTED = "tainted"
     CAPACITY = "capacity-used-up"
     COUNTERS = "counters-used-up"
@@ -60,9 +61,10 @@ OF_DEVICES: Mapping[str, Reason] = {
     "a feature is off": Reason.GATE,
     "error": Reason.ERROR,
 }
-"""What the allocator says of one device, in the words of this table."""
+"""What the allocator says of one device, in the words of this table, from the nearest miss to the farthest."""
 _THERE = ("free", "chosen")
-_IN_USE = "in use"
+_IN_USE, _NOT_SELECTED = "in use", "not selected"
+_SELECTED = (*_THERE, _IN_USE, "tainted", "too little capacity", "too little left of shared counters")
 _HIDING = ("incomplete", "invalid", "stale")
 
 
@@ -131,10 +133,11 @@ def _with_pods(reason: Reason, pods: Iterable[Pod]) -> Reason:
     """Devices that could be had, and a pod that the scheduler found no node for: something else of the pod does not fit."""
     if reason is not Reason.SCHEDULER:
         return reason
-    return Reason.ELSEWHERE if any(_unschedulable(pod) for pod in pods) else reason
+    return Reason.ELSEWHERE if any(is_unschedulable(pod) for pod in pods) else reason
 
 
-def _unschedulable(pod: Pod) -> bool:
+def is_unschedulable(pod: Pod) -> bool:
+    """Whether the scheduler has said that it found no node for a pod."""
     return any(
         (one.type, one.status, one.reason) == ("PodScheduled", "False", "Unschedulable")
         for one in pod.status.conditions
@@ -194,11 +197,15 @@ def _of_request(note: SlotNote, ground: Ground, claim: ResourceClaim) -> Reason:
     """The nearest miss. A device that is in use is one only if the request selects it, which the allocator does not ask."""
     used = any(one.kind == _IN_USE for one in note.devices)
     wanted = _wanted(note, ground, claim) if used else frozenset()
-    for one in note.devices:
-        if one.kind in _THERE or (one.kind == _IN_USE and str(one.device) not in wanted):
-            continue
-        return OF_DEVICES[one.kind]
-    return Reason.NOT_SELECTED if note.devices else Reason.NO_DEVICES
+    kinds = [
+        _NOT_SELECTED if one.kind == _IN_USE and str(one.device) not in wanted else one.kind for one in note.devices
+    ]
+    selected = sum(kind in _SELECTED for kind in kinds)
+    if selected and note.wanted is not None and selected < note.wanted:
+        return Reason.TOO_MANY
+    missed = [kind for kind in kinds if kind not in _THERE]
+    nearest = min(missed, key=list(OF_DEVICES).index, default=None)
+    return Reason.NO_DEVICES if nearest is None else OF_DEVICES[nearest]
 
 
 def _wanted(note: SlotNote, ground: Ground, claim: ResourceClaim) -> frozenset[str]:
