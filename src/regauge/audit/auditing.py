@@ -94,6 +94,8 @@ def _unseen(ground: Ground, profile: Profile | None) -> Iterator[Unknown]:
             yield Unknown(f"what {names} gives", "the role that it names is not in the input")
         if not ground.given.server_version:
             yield Unknown("version skew", "the input does not tell the version of the API server")
+    if profile is Profile.SECURITY:
+        yield from _unwanted(ground)
     if profile in _WITHOUT_NODES:
         return
     unsure = unsure_nodes(ground)
@@ -107,6 +109,19 @@ def _unseen(ground: Ground, profile: Profile | None) -> Iterator[Unknown]:
     if bare:
         yield Unknown(
             f"CDI, kubelet and driver files of {some(bare)}", "no record of these nodes: regauge collect --nodes"
+        )
+
+
+def _unwanted(ground: Ground) -> Iterator[Unknown]:
+    """What only the owner can say."""
+    policy = ground.given.policy
+    if not policy.registries:
+        yield Unknown("whether images of drivers come from where they may", "no registry is allowed: --policy")
+    if not policy.signatures:
+        yield Unknown("whether signatures of images are verified", "the owner's policy does not ask for it: --policy")
+    if not policy.operators:
+        yield Unknown(
+            "who operates the cluster beside its own parts", "the owner's policy names no operators: --policy"
         )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from regauge.audit.access import WRITES, gives_everything, is_tenant, may_some, tenants, writes
 from regauge.audit.estate_drivers import drivers
+from regauge.audit.findings import Severity
 from regauge.audit.ground import Ground, Spot, seen, some
+from regauge.audit.policies_seen import guards
 from regauge.model import Document
 from regauge.model.kinds import NAMESPACE
 from regauge.model.rbac import Action, Grant, Subject
@@ -14,6 +16,7 @@ from regauge.model.resource import ADMIN_ACCESS_LABEL
 
 _GROUP = "resource.k8s.io"
 _ON = "true"
+_OPERATING = ("Deployment", "StatefulSet")
 
 
 def classes_writable(ground: Ground) -> Iterator[Spot]:
@@ -30,7 +33,7 @@ def _writers(ground: Ground, resource: str) -> Iterator[Spot]:
     for grant in tenants(ground, own_accounts(ground)):
         verbs = writes(grant, _GROUP, resource)
         if verbs:
-            yield may(grant, f"{some(list(verbs))} {resource}")
+            yield may(grant, f"{some(list(verbs))} {resource}", guards(ground, _GROUP, resource))
 
 
 def everything_given(ground: Ground) -> Iterator[Spot]:
@@ -51,7 +54,7 @@ def drivers_changeable(ground: Ground) -> Iterator[Spot]:
     for grant in tenants(ground, own_accounts(ground)):
         reached = [one.document for one in drivers(ground) if _changes(grant, one.document)]
         if reached:
-            yield may(grant, f"change {some([one.title for one in reached])}")
+            yield may(grant, f"change {some([one.title for one in reached])}", guards(ground, "apps", "daemonsets"))
 
 
 def _changes(grant: Grant, document: Document) -> bool:
@@ -84,15 +87,27 @@ def admin_writable(ground: Ground) -> Iterator[Spot]:
             continue
         verbs = [verb for verb in ("create", "update", "patch") if may_some(grant, verb, "", "namespaces")]
         if verbs:
-            yield may(grant, f"{some(verbs)} namespaces, and so label them for admin access")
+            told = f"{some(verbs)} namespaces, and so label them for admin access"
+            yield may(grant, told, guards(ground, "", "namespaces"))
 
 
 def own_accounts(ground: Ground) -> frozenset[Subject]:
-    """Accounts of what serves devices, and of operators that run beside them."""
-    return frozenset(one.subject for one in drivers(ground))
+    """Accounts of what serves devices, and of what runs beside it in its namespaces: the operators of drivers."""
+    found = drivers(ground)
+    places = {one.document.namespace for one in found}
+    beside = (
+        Subject("ServiceAccount", str(spec.get("serviceAccountName") or "default"), document.namespace)
+        for document, spec in ground.workloads
+        if document.namespace in places and document.kind in _OPERATING
+    )
+    return frozenset((*(one.subject for one in found), *beside))
 
 
-def may(grant: Grant, what: str) -> Spot:
-    """A spot at a binding that gives somebody too much."""
-    given = seen(grant.document, f"{grant.subject} has {grant.role}", "roleRef")
-    return Spot(f"{grant.document.title}", f"{grant.subject} may {what}, by {grant.document.title}", (given,))
+def may(grant: Grant, what: str, guarding: tuple[Document, ...] = ()) -> Spot:
+    """A spot at a binding that gives somebody too much. What an admission policy looks at may be guarded: that is a note."""
+    evidence = [seen(grant.document, f"{grant.subject} has {grant.role}", "roleRef")]
+    evidence += [seen(one, "looks at it; what it says is not judged", "spec.matchConstraints") for one in guarding]
+    told = f", unless {some([one.title for one in guarding])} denies it" if guarding else ""
+    severity = Severity.NOTE if guarding else None
+    what = f"{grant.subject} may {what}, by {grant.document.title}{told}"
+    return Spot(grant.document.title, what, tuple(evidence), severity=severity)

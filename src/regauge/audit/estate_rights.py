@@ -9,7 +9,7 @@ from regauge.audit.estate_access import may, own_accounts
 from regauge.audit.estate_drivers import Driver, drivers
 from regauge.audit.findings import Severity
 from regauge.audit.ground import Ground, Spot, items, seen, some
-from regauge.audit.policies_seen import POLICY, guards
+from regauge.audit.policies_seen import are_known, guards
 from regauge.model.rbac import Action, Grant, Rule
 
 _GROUP = "resource.k8s.io"
@@ -63,7 +63,7 @@ def slices_of_any_node(ground: Ground) -> Iterator[Spot]:
                     f"{driver.document.title} runs on every node as {driver.subject}, which may {some(list(verbs))} slices of"
                     " every other node, and no admission policy in the input looks at slices"
                 )
-                severity = None if ground.has(POLICY) else Severity.NOTE
+                severity = None if are_known(ground) else Severity.NOTE
                 evidence = (seen(grant.document, f"gives {grant.role}", "roleRef"),)
                 yield Spot(grant.document.title, what, evidence, severity=severity)
 

@@ -26,6 +26,12 @@ def guards(ground: Ground, group: str, resource: str) -> tuple[Document, ...]:
     )
 
 
+def are_known(ground: Ground) -> bool:
+    """Whether it is known which policies there are: some are in the input, or a whole cluster was read."""
+    unread = ground.given.unread
+    return ground.has(POLICY) or (unread is not None and f"validatingadmissionpolicies.{_GROUP}" not in unread)
+
+
 def _rules(policy: Document) -> Iterator[Mapping[str, Any]]:
     constraints = mapping(mapping(policy.object.get("spec")).get("matchConstraints"))
     yield from map(mapping, items(constraints.get("resourceRules")))

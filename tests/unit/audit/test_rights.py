@@ -10,12 +10,25 @@ from typing import Any
 import pytest
 from tests.support import shared
 from tests.unit.audit.estates import estate_of, fixture
+from tests.unit.audit.injections import daemon_set, deployment, rights
 from typer.testing import CliRunner
 
-from regauge.audit import DEEDS, Ground, OwnerPolicy, audit_estate, read_owner_policy, rights_matrix
-from regauge.base import InputError
+from regauge.audit import (
+    DEEDS,
+    Ground,
+    OwnerPolicy,
+    Profile,
+    Severity,
+    audit_estate,
+    guarded,
+    guarding_policies,
+    read_owner_policy,
+    rights_matrix,
+)
+from regauge.base import InputError, Where
 from regauge.cli.app import app
 from regauge.collect import load_estate
+from regauge.model import Document
 from regauge.model.rbac import Action
 
 
@@ -60,6 +73,36 @@ def test_who_is_a_tenant(name: str, tenant: bool) -> None:
     (binding,) = given.snapshot.documents(("rbac.authorization.k8s.io", "ClusterRoleBinding"))
     binding.object["subjects"] = [{"kind": "Group", "name": name}]
     assert ("ACCESS-CLASSES" in {one.code for one in audit_estate(given).findings}) is tenant
+
+
+def test_what_an_admission_policy_may_guard_is_a_note_that_names_it() -> None:
+    documents = list(fixture("ACCESS-CLASSES", "bad").snapshot.all_documents())
+    made = guarding_policies(guarded(Ground(estate_of(documents, {}))), OwnerPolicy())
+    documents += [Document(one, Where("policies.yaml", number)) for number, one in enumerate(made, 1)]
+    (one,) = audit_estate(estate_of(documents, {})).findings
+    assert one.severity is Severity.NOTE
+    assert one.what.endswith("unless ValidatingAdmissionPolicy regauge-device-classes denies it")
+    assert [str(told.where.file) for told in one.evidence] == ["ACCESS-CLASSES.yaml", "policies.yaml"]
+
+
+def test_what_runs_beside_a_driver_operates_it() -> None:
+    """The controller of a driver may write slices and classes; the same account elsewhere is a tenant's."""
+    rule = {"apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses"], "verbs": ["create"]}
+    for place, codes in (("gpu-system", set()), ("team-a", {"ACCESS-CLASSES"})):
+        subject = {"kind": "ServiceAccount", "name": "controller", "namespace": place}
+        controller = deployment("controller", serviceAccountName="controller")
+        controller["metadata"]["namespace"] = place
+        objects = [daemon_set("driver"), controller, *rights(rule, to=subject)]
+        found = audit_estate(estate_of([Document(one, Where("x", n)) for n, one in enumerate(objects)], {})).findings
+        assert {one.code for one in found} == codes
+
+
+def test_what_only_the_owner_can_say_is_told_as_unknown() -> None:
+    given = fixture("healthy", "good")
+    told = " ".join(one.what for one in audit_estate(given, Profile.SECURITY).unknown)
+    assert "images of drivers come from where they may" in told and "who operates the cluster" in told
+    policy = OwnerPolicy(("registry.example.com",), None, True, ("Group platform",))
+    assert "who operates" not in str(audit_estate(replace(given, policy=policy), Profile.SECURITY).unknown)
 
 
 def test_operators_of_the_owner_are_no_tenants() -> None:
