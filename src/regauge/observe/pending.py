@@ -30,6 +30,7 @@ class Reason(StrEnum):
     GATED = "scheduling-gated"
     SCHEDULER = "waits-for-scheduler"
     ELSEWHERE = "pod-fits-nowhere"
+    NO_CLAIM = "claim-missing"
     NO_CLASS = "class-missing"
     REFUSED = "refused"
     NO_NODES = "no-nodes"

@@ -75,10 +75,19 @@ class PendingPods:
     # -- claims
 
     def _claimed(self, pod: Pod, by_class: Mapping[str, int]) -> Iterator[Reason | None]:
-        for name in sorted(claim_names(pod)):
-            yield self._claims.get((pod.metadata.namespace, name))
+        names = claim_names(pod)
+        made = {one.name for one in pod.status.resource_claim_statuses}
+        if any(one.resource_claim_template_name and one.name not in made for one in pod.spec.resource_claims):
+            yield Reason.NO_CLAIM
+        for name in sorted(names):
+            key = (pod.metadata.namespace, name)
+            yield self._claims.get(key) if key in self._there else Reason.NO_CLAIM
         for name, count in by_class.items():
             yield self._of_class(self._serving(name), count)
+
+    @cached_property
+    def _there(self) -> frozenset[tuple[str, str]]:
+        return frozenset((one.metadata.namespace, one.metadata.name) for _, one in self._ground.claims)
 
     def _serving(self, name: str) -> DeviceClass | None:
         return self._classes.get(name)

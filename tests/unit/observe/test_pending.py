@@ -41,11 +41,12 @@ def class_(expression: str = "true", **spec: Any) -> Object:
 def waiting(name: str, claims: tuple[str, ...] = (), limits: dict[str, str] | None = None, **spec: Any) -> Object:
     resources: Object = {"claims": [{"name": one} for one in claims]} | ({"limits": limits} if limits else {})
     entries = [{"name": one, "resourceClaimName": one} for one in claims]
+    containers = [{"name": "c", "resources": resources}]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}"},
-        "spec": {"containers": [{"name": "c", "resources": resources}], "resourceClaims": entries, **spec},
+        "spec": {"containers": containers, "resourceClaims": entries, **spec},
         "status": {"phase": "Pending"},
     }
 
@@ -183,6 +184,15 @@ def test_why_a_pod_that_counts_waits(limits: dict[str, str], stack: str, reason:
     )  # fmt: skip
     found = values(made(*objects, waiting("p", limits=limits)), "pods_waiting_for_devices")
     assert found == ({("ns", stack, reason.value): 1} if stack else {})
+
+
+@pytest.mark.parametrize("status", [[], [{"name": "other", "resourceClaimName": "wanted"}]])
+def test_a_pod_whose_claim_was_not_made_says_so(status: list[Object]) -> None:
+    by_template = waiting("p", ("mine",), resourceClaims=[{"name": "mine", "resourceClaimTemplateName": "none"}])
+    by_template["status"]["resourceClaimStatuses"] = status
+    by_name = waiting("q", ("absent",))
+    found = values(made(node(), class_(), slice_(FREE), asking(), by_template, by_name), "pods_waiting_for_devices")
+    assert found == {("ns", "dra", "claim-missing"): 2}
 
 
 def test_a_pod_that_asks_both_stacks_counts_for_each() -> None:
