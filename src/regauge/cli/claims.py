@@ -53,7 +53,8 @@ def command(
             raise typer.BadParameter("a dump does not change: --watch is for a cluster")
         _watch(asked, chosen, output, no_headers)
         return
-    seen = read_seen(asked, claim_kinds(), gates_if_pending=True)
+    kinds, only = claim_kinds()
+    seen = read_seen(asked, kinds, only=only, gates_if_pending=True)
     lines = chosen.of(seen)
     if output is ViewFormat.name:
         for line in lines:
@@ -71,9 +72,10 @@ def command(
     _print(lines, seen, output, headers=not no_headers)
 
 
-def claim_kinds() -> tuple[Kind, ...]:
-    """What is read of a cluster to tell of claims and why they wait."""
+def claim_kinds() -> tuple[tuple[Kind, ...], dict[Kind, str]]:
+    """What is read of a cluster to tell of claims and why they wait; of events only those that tell of devices."""
     from regauge.model.kinds import (
+        CORE_EVENT,
         DEVICE_CLASS,
         DEVICE_TAINT_RULE,
         NAMESPACE,
@@ -84,9 +86,11 @@ def claim_kinds() -> tuple[Kind, ...]:
         RESOURCE_CLAIM_TEMPLATE,
         RESOURCE_SLICE,
     )
+    from regauge.observe.claims_view import NOT_PREPARED
 
     devices = (DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, DEVICE_TAINT_RULE)
-    return (NODE, NAMESPACE, POD, POD_GROUP, *devices)
+    told = {CORE_EVENT: f"reason={NOT_PREPARED}"}
+    return (NODE, NAMESPACE, POD, POD_GROUP, *devices, *told), told
 
 
 class _Chosen:
@@ -139,6 +143,6 @@ async def _follow(asked: Asked, chosen: _Chosen, output: ViewFormat, *, headers:
     from regauge.cli.view_following import followed
 
     told = Told(output, headers=headers)
-    async with aclosing(followed(asked, claim_kinds())) as views:
+    async with aclosing(followed(asked, *claim_kinds())) as views:
         async for seen in views:
             told.tell(chosen.of(seen), seen)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    claim: Annotated[str, typer.Argument(metavar="CLAIM", help="Its name, or NAMESPACE/NAME.")],
+    claim: Annotated[str | None, typer.Argument(metavar="[CLAIM]", help="Its name, or NAMESPACE/NAME.")] = None,
     from_: From = None,
+    pod: Annotated[str | None, typer.Option("--pod", metavar="NAME", help="All claims of this pod.")] = None,
     namespace: InNamespace = None,
     output: Annotated[
         TimelineFormat, typer.Option("--output", "-o", help="table, wide (with sources), json, yaml, svg or html.")
@@ -38,30 +39,47 @@ def command(
     \b
     regauge timeline rank-0-gpu -n team-a
     regauge timeline team-a/rank-0-gpu -o wide            with where each time is known from
+    regauge timeline --pod trainer-0 -n team-a            of each claim of a pod
     regauge timeline rank-0-gpu --from estate.zip -o svg > rank-0.svg
     regauge timeline rank-0-gpu --follow                  on, until Ctrl-C or the claim is gone
 
     Times come from the claim, its pods, events, devices and the checkpoints of nodes. What is inferred has a bound or an
     interval, and -o wide says from what; what nothing tells of is listed as not known.
     """
-    asked = Asked(None, from_, kubeconfig, context, namespace, "/" in claim, nodes)
+    if (claim is None) == (pod is None):
+        raise typer.BadParameter("give a CLAIM, or --pod NAME")
+    name = claim or pod or ""
+    if "/" in name:
+        namespace, _, name = name.partition("/")
+    asked = Asked(None, from_, kubeconfig, context, namespace, False, nodes, within=True)
     if follow:
-        if asked.place is not None:
-            raise typer.BadParameter("a dump does not go on: --follow is for a cluster")
-        if output not in (TimelineFormat.table, TimelineFormat.wide, TimelineFormat.json):
-            raise typer.BadParameter("--follow prints lines: -o table, wide or json")
-        from regauge.cli.timeline_following import follow_claim
-
-        follow_claim(asked, claim, output, headers=not no_headers)
+        _follow(asked, name if claim else "", output, headers=not no_headers)
         return
-    from regauge.cli.timeline_table import TIMELINE_KINDS, timeline_in
+    from regauge.cli.timeline_table import TIMELINE_KINDS, timelines_in
 
     seen = read_seen(asked, TIMELINE_KINDS)
-    found = timeline_in(seen, claim)
+    found = timelines_in(seen, name, of_pod=claim is None)
+    picture = write is not None or output not in (TimelineFormat.table, TimelineFormat.wide)
+    if picture and len(found) > 1:
+        names = ", ".join(one.claim for one in found)
+        raise typer.BadParameter(f"pod {name} has several claims; name one of them: {names}")
     if write is not None:
-        _write(found, write)
+        _write(found[0], write)
         return
-    _print(found, seen, output, headers=not no_headers)
+    for one in found:
+        _print(one, seen, output, headers=not no_headers)
+
+
+def _follow(asked: Asked, claim: str, output: TimelineFormat, *, headers: bool) -> None:
+    if asked.place is not None:
+        raise typer.BadParameter("a dump does not go on: --follow is for a cluster")
+    if not claim:
+        raise typer.BadParameter("--follow is for one CLAIM")
+    if output not in (TimelineFormat.table, TimelineFormat.wide, TimelineFormat.json):
+        raise typer.BadParameter("--follow prints lines: -o table, wide or json")
+    from regauge.cli.timeline_following import follow_claim
+
+    follow_claim(asked, claim, output, headers=headers)
 
 
 def _print(found: Timeline, seen: Seen, output: TimelineFormat, *, headers: bool) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from regauge.base import human_duration
+from regauge.base import InputError, Where, human_duration
 from regauge.cli.devices_document import moment, not_read
 from regauge.cli.view_reading import Seen
+from regauge.inventory import claim_names
 from regauge.model import Kind
 from regauge.model.kinds import CORE_EVENT, DEVICE_TAINT_RULE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from regauge.model.resource import ResourceClaim
@@ -23,13 +24,27 @@ TIMELINE_KINDS: tuple[Kind, ...] = (RESOURCE_CLAIM, POD, CORE_EVENT, RESOURCE_SL
 
 def claim_in(seen: Seen, name: str) -> ResourceClaim:
     """The claim of this name. Raises `InputError` with near names where there is none."""
-    namespace = "" if "/" in name else seen.namespace
-    return find_named("ResourceClaim", seen.estate.snapshot.claims, name, namespace)
+    return find_named("ResourceClaim", seen.estate.snapshot.claims, name, seen.namespace)
 
 
-def timeline_in(seen: Seen, name: str) -> Timeline:
-    """Its life."""
-    return timeline_of(claim_in(seen, name), seen.estate.snapshot, seen.estate.nodes, seen.now_s)
+def timelines_in(seen: Seen, name: str, *, of_pod: bool) -> list[Timeline]:
+    """The life of the claim of this name, or of each claim `of_pod`. Raises `InputError` where there is none."""
+    snapshot = seen.estate.snapshot
+    if not of_pod:
+        found = [claim_in(seen, name)]
+    else:
+        pod = find_named("Pod", snapshot.pods, name, seen.namespace)
+        names = claim_names(pod)
+        found = [one for one in snapshot.claims if _is(one, pod.metadata.namespace, names)]
+        if not found:
+            title = f"Pod {pod.metadata.namespace}/{pod.metadata.name}"
+            named = f"claims that it names: {', '.join(sorted(names))}" if names else "it names no claim"
+            raise InputError("has no claim that is there", where=Where(object=title), fix=named)
+    return [timeline_of(one, snapshot, seen.estate.nodes, seen.now_s) for one in found]
+
+
+def _is(claim: ResourceClaim, namespace: str, names: frozenset[str]) -> bool:
+    return claim.metadata.namespace == namespace and claim.metadata.name in names
 
 
 def moment_rows(moments: Iterable[Moment], first_s: float | None = None, *, wide: bool) -> list[tuple[str, ...]]:

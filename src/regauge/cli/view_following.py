@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 
 from regauge.cli.output import say
 from regauge.cli.view_reading import MAY_BE_MISSING, Asked, Seen, connect
@@ -19,17 +20,26 @@ TOGETHER_S = 0.1
 """Changes that come this close together are shown at once."""
 
 
-async def followed(asked: Asked, kinds: tuple[Kind, ...]) -> AsyncGenerator[Seen, None]:
-    """What is there, then what is there after each change, until the iterator is closed. Raises `ServerUnavailable`."""
+async def followed(
+    asked: Asked, kinds: tuple[Kind, ...], only: Mapping[Kind, str] | None = None
+) -> AsyncGenerator[Seen, None]:
+    """What is there, then what is there after each change, until the iterator is closed. Raises `ServerUnavailable`.
+
+    `only`: field selectors of kinds of which not all objects are wanted.
+    """
     client, own = connect(asked)
     namespace = "" if asked.everywhere else asked.namespace or own
     try:
         version = (await client.version()).git_version
-        where = await _readable(client, kinds, namespace)
-        if where:
+        where = namespace if asked.within else await _readable(client, kinds, namespace)
+        if where and not asked.within:
             say(f"only namespace {where} can be read: what pods and claims of others hold is not known")
-        async for seen in _watched(client, kinds, version, namespace, where):
-            yield seen
+        optional = [kind for kind in kinds if kind.kind in MAY_BE_MISSING]
+        always = [kind for kind in kinds if kind.kind not in MAY_BE_MISSING]
+        watched = Watched(client, RealClock(), always, optional=optional, namespace=where, only=only)
+        async with aclosing(_estates(watched, version)) as estates:
+            async for estate in estates:
+                yield Seen(estate, namespace, time.time(), live=True)
     finally:
         await client.close()
 
@@ -48,12 +58,7 @@ async def _readable(client: HttpClient, kinds: tuple[Kind, ...], namespace: str)
     return ""
 
 
-async def _watched(
-    client: HttpClient, kinds: tuple[Kind, ...], version: str, namespace: str, where: str
-) -> AsyncGenerator[Seen, None]:
-    optional = [kind for kind in kinds if kind.kind in MAY_BE_MISSING]
-    always = [kind for kind in kinds if kind.kind not in MAY_BE_MISSING]
-    watched = Watched(client, RealClock(), always, optional=optional, namespace=where)
+async def _estates(watched: Watched, version: str) -> AsyncGenerator[Estate, None]:
     task = asyncio.create_task(watched.run())
     told: set[str] = set()
     try:
@@ -62,8 +67,7 @@ async def _watched(
         while True:
             revision = watched.revision
             _tell_once(watched, told)
-            estate = Estate(watched.snapshot(), "the current context", version, skipped=watched.skipped)
-            yield Seen(estate, namespace, time.time(), live=True)
+            yield Estate(watched.snapshot(), "the current context", version, skipped=watched.skipped)
             await _changed(task, watched, revision)
             await asyncio.sleep(TOGETHER_S)
     finally:

@@ -11,7 +11,7 @@ from regauge.cli.output import say
 from regauge.cli.view_output import ViewFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from regauge.collect import Estate, Skipped
     from regauge.kube import KubeClient
@@ -33,7 +33,10 @@ InNamespace = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Where to read: a dump (`source`, `from_`) or a context; which namespace; records of nodes besides."""
+    """Where to read: a dump (`source`, `from_`) or a context; which namespace; records of nodes besides.
+
+    `within`: nothing of other namespaces is needed, unless all are meant.
+    """
 
     source: str | None = None
     from_: str | None = None
@@ -42,6 +45,7 @@ class Asked:
     namespace: str | None = None
     everywhere: bool = False
     nodes: str | None = None
+    within: bool = False
 
     @property
     def place(self) -> str | None:
@@ -60,8 +64,12 @@ class Seen:
     live: bool
 
 
-def read_seen(asked: Asked, kinds: tuple[Kind, ...], *, gates_if_pending: bool = False) -> Seen:
-    """What a view shows. `gates_if_pending`: ask the server for its feature gates where a claim waits.
+def read_seen(
+    asked: Asked, kinds: tuple[Kind, ...], *, only: Mapping[Kind, str] | None = None, gates_if_pending: bool = False
+) -> Seen:
+    """What a view shows. `gates_if_pending`: ask the server for its feature gates where a claim waits; `only`: field
+
+    selectors of kinds of which not all objects are wanted.
 
     Of a cluster, kinds that may only be read in one namespace are read there; what could not be read is in `skipped`.
     """
@@ -75,10 +83,10 @@ def read_seen(asked: Asked, kinds: tuple[Kind, ...], *, gates_if_pending: bool =
         return Seen(estate, namespace, moment_of(estate.snapshot), live=False)
     import asyncio
 
-    return asyncio.run(_live(asked, kinds, gates_if_pending))
+    return asyncio.run(_live(asked, kinds, only or {}, gates_if_pending))
 
 
-async def _live(asked: Asked, kinds: tuple[Kind, ...], gates_if_pending: bool) -> Seen:
+async def _live(asked: Asked, kinds: tuple[Kind, ...], only: Mapping[Kind, str], gates_if_pending: bool) -> Seen:
     import time
 
     from regauge.cli.collect import with_records
@@ -87,7 +95,7 @@ async def _live(asked: Asked, kinds: tuple[Kind, ...], gates_if_pending: bool) -
     client, own = connect(asked)
     namespace = "" if asked.everywhere else asked.namespace or own
     try:
-        estate = await collect_kinds(client, kinds, namespace)
+        estate = await collect_kinds(client, kinds, namespace, only, within=asked.within)
         if gates_if_pending and any(one.status.allocation is None for one in estate.snapshot.claims):
             estate = await with_gates(client, estate)
     finally:
@@ -106,15 +114,22 @@ def connect(asked: Asked) -> tuple[HttpClient, str]:
     return HttpClient(connection), connection.namespace
 
 
-async def collect_kinds(client: KubeClient, kinds: Iterable[Kind], namespace: str) -> Estate:
-    """These kinds of a cluster. Raises `ServerUnavailable` when it does not answer."""
+async def collect_kinds(
+    client: KubeClient, kinds: Iterable[Kind], namespace: str, only: Mapping[Kind, str], *, within: bool
+) -> Estate:
+    """These kinds of a cluster, some `only` by a field selector; `within` the namespace alone, if one is named.
+
+    Raises `ServerUnavailable` when the cluster does not answer.
+    """
     import asyncio
 
     from regauge.collect import Estate
     from regauge.model import Snapshot
 
     version = await client.version()
-    found = await asyncio.gather(*(_listed(client, kind, namespace) for kind in kinds))
+    found = await asyncio.gather(
+        *(_listed(client, kind, namespace, only.get(kind, ""), within=within) for kind in kinds)
+    )
     return Estate(
         snapshot=Snapshot.of(document for documents, _ in found for document in documents),
         source="the current context",
@@ -123,22 +138,26 @@ async def collect_kinds(client: KubeClient, kinds: Iterable[Kind], namespace: st
     )
 
 
-async def _listed(client: KubeClient, kind: Kind, namespace: str) -> tuple[list[Document], list[Skipped]]:
+async def _listed(
+    client: KubeClient, kind: Kind, namespace: str, selector: str, *, within: bool
+) -> tuple[list[Document], list[Skipped]]:
     """All objects of a kind, or those of the namespace where no more may be read; and what is missing."""
     from regauge.collect import Skipped, list_newest
     from regauge.kube import Forbidden, NotFound, listed_documents
 
+    first = namespace if within and kind.namespaced else ""
     try:
-        served, found = await list_newest(client, kind, "")
+        served, found = await list_newest(client, kind, first, selector)
         return list(listed_documents(served, found)), []
     except NotFound:
         return [], [] if kind.kind in MAY_BE_MISSING else [Skipped(kind.resource, "is not served by this cluster")]
     except Forbidden as error:
-        missing = Skipped(kind.resource, f"the verb list in the whole cluster is missing ({error.message})")
-    if not (kind.namespaced and namespace):
+        place = f"namespace {first}" if first else "the whole cluster"
+        missing = Skipped(kind.resource, f"the verb list in {place} is missing ({error.message})")
+    if first or not (kind.namespaced and namespace):
         return [], [missing]
     try:
-        served, found = await list_newest(client, kind, namespace)
+        served, found = await list_newest(client, kind, namespace, selector)
     except (Forbidden, NotFound):
         return [], [missing]
     only = replace(missing, why=f"only those of namespace {namespace} could be read")

@@ -6,7 +6,7 @@ Pure. Why a claim waits is the explain engine's answer in a few words; `regauge 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,11 +15,14 @@ from regauge.base import Randomness
 from regauge.inventory import claim_names, newest_slices
 from regauge.model import ObjectMeta, Rules, Snapshot
 from regauge.model.core import ENDED_PHASES, Pod
+from regauge.model.kinds import CORE_EVENT
 from regauge.model.resource import DeviceRequest, ResourceClaim, ResourceClaimConsumerReference
 from regauge.observe.correlation import seconds
 from regauge.scheduler import ClaimAnswer, State, as_stored, explain_claim, explain_pod
 
 MOST_EXPLAINED = 100
+NOT_PREPARED = "FailedPrepareDynamicResources"
+"""The reason of the events that tell why a claim that has devices does not get into its pod."""
 _HOSTNAME_FIELD = "metadata.name"
 _HOSTNAME_LABEL = "kubernetes.io/hostname"
 
@@ -129,6 +132,7 @@ class _Ground:
         self._answers: dict[bytes, ClaimAnswer] = {}
         self._pod_answers: dict[tuple[str, str], str] = {}
         self._published = _published(snapshot)
+        self._not_prepared = dict(_not_prepared(snapshot))
 
     def line(self, claim: ResourceClaim) -> ClaimLine:
         metadata, allocation = claim.metadata, claim.status.allocation
@@ -192,7 +196,14 @@ class _Ground:
                 found.append(f"reserved for pod {one.name}, which has ended ({pod.status.phase})")
             elif not pod.spec.node_name:
                 found.append(f"reserved for pod {one.name}, which is on no node yet")
+            elif pod.status.phase not in ("", "Running"):
+                found += self._start_trouble(pod)
         return found
+
+    def _start_trouble(self, pod: Pod) -> list[str]:
+        """What the kubelet last said of a pod that is on its node and does not run: its devices cannot be prepared."""
+        told = self._not_prepared.get(pod.metadata.uid)
+        return [f"pod {pod.metadata.name} on {pod.spec.node_name}: {told}"] if told else []
 
     def _device_trouble(self, claim: ResourceClaim) -> list[str]:
         allocation = claim.status.allocation
@@ -261,3 +272,12 @@ def _since(claim: ResourceClaim) -> float | None:
 def _published(snapshot: Snapshot) -> frozenset[tuple[str, str, str]]:
     slices = newest_slices(snapshot.slices)
     return frozenset((s.spec.driver, s.spec.pool.name, one.name) for s in slices for one in s.spec.devices)
+
+
+def _not_prepared(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """What kubelets last said of pods whose devices they could not prepare, by the pod's uid; the latest comes last."""
+    told = [one.object for one in snapshot.documents(CORE_EVENT) if one.object.get("reason") == NOT_PREPARED]
+    for event in sorted(told, key=lambda one: seconds(one.get("lastTimestamp") or one.get("eventTime")) or 0.0):
+        about = event.get("involvedObject")
+        if isinstance(about, dict):
+            yield str(about.get("uid", "")), " ".join(str(event.get("message", "")).split())

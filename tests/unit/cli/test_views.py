@@ -205,12 +205,33 @@ def test_a_pod_without_devices_ends_with_one(tmp_path: Path) -> None:
         (("timeline", "shared-h1", "--from", "sample"), "did you mean team-infer/shared-h100?"),
         (("timeline", "shared-h100", "-n", "team-train", "--from", "sample"), "team-train/shared-h100: is not there"),
         (("timeline", "shared-h100", "--from", "sample", "-f"), "a dump does not go on"),
+        (("timeline", "--from", "sample"), "give a CLAIM, or --pod NAME"),
+        (("timeline", "--pod", "tabular-qcm8g", "--from", "sample"), "it names no claim"),
         (("timeline", "shared-h100", "--from", "sample", "--write", "x.gif"), "end it with .svg or .html"),
     ],
 )
 def test_what_is_asked_wrongly_ends_with_two(arguments: tuple[str, ...], says: str) -> None:
     out, said = run(*arguments, code=2)
     assert out == "" and says in " ".join(said.replace("│", " ").split())
+
+
+def test_the_life_of_each_claim_of_a_pod(tmp_path: Path) -> None:
+    pod = "dra-gpu-nic-98rw9"
+    assert run("timeline", "--pod", pod, "--from", "sample")[0] == run("timeline", CLAIM, "--from", "sample")[0]
+    assert document("timeline", "--pod", f"team-research/{pod}", "--from", "sample")["claim"]["name"] == CLAIM
+    entries = [{"name": name, "resourceClaimName": name} for name in ("a", "b")]
+    meta = {"name": "p", "namespace": "team"}
+    there = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [], "resourceClaims": entries}}
+    ]
+    for name in ("a", "b"):
+        metadata = {"name": name, "namespace": "team", "creationTimestamp": "2026-11-29T10:00:00Z"}
+        there.append({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": {}})
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump_all(there))
+    out, _ = run("timeline", "--pod", "p", "--from", str(tmp_path))
+    assert "ResourceClaim team/a: pending" in out and "ResourceClaim team/b: pending" in out
+    _, said = run("timeline", "--pod", "p", "--from", str(tmp_path), "-o", "svg", code=2)
+    assert "has several claims; name one of them: a, b" in " ".join(said.split())
 
 
 def test_pictures_are_written(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.unit.observe.view_objects import DRIVER, claim, device, node, object_, pod, result, slice_, snapshot
+from tests.unit.observe.view_objects import DRIVER, MADE, claim, device, node, object_, pod, result, slice_, snapshot
 
 from regauge.features import rules
 from regauge.model import Object
@@ -130,3 +130,24 @@ def test_hand_written_claims_are_taken_as_they_would_be_stored() -> None:
     written = claim("c")
     del written["metadata"]["uid"], written["spec"]["devices"]["requests"][0]["exactly"]["count"]
     assert lines(written)["c"].requests == ("g: gpu x1",)
+
+
+def test_a_pod_whose_devices_cannot_be_prepared_is_told_with_the_kubelets_last_word() -> None:
+    def event(uid: str, text: str, minute: int, reason: str = "FailedPrepareDynamicResources") -> Object:
+        about = {"kind": "Pod", "name": "p", "namespace": "team", "uid": uid}
+        when = f"2026-11-29T10:{minute:02d}:00Z"
+        return object_(
+            "v1", "Event", f"{uid}-{minute}", "team",
+            involvedObject=about, reason=reason, message=text, firstTimestamp=MADE, lastTimestamp=when,
+        )  # fmt: skip
+
+    made = (
+        claim("c", result("n1", "gpu-0"), users=("p",)),
+        event("uid-p", "Failed to prepare:\n driver is not registered", 9),
+        event("uid-p", "Failed to prepare: first", 2),
+        event("uid-other", "Failed to prepare: other", 30),
+        event("uid-p", "pulling", 40, "Pulling"),
+    )
+    waits = lines(*made, pod("p", "n1", "c", phase="Pending"))["c"]
+    assert waits.why == "pod p on n1: Failed to prepare: driver is not registered" and not waits.good
+    assert lines(*made, pod("p", "n1", "c"))["c"].why == ""  # it runs: that is past
