@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import permutations
 
-from regauge.scheduler.gang_checking import PLACED, UNKNOWN, word
+from regauge.scheduler.gang_checking import MOST_OTHERS, PLACED, UNKNOWN, word
 from regauge.scheduler.gang_kinds import Gang
-from regauge.scheduler.gang_search import Choice
+from regauge.scheduler.gang_search import Choice, demands
 from regauge.scheduler.gang_waiting import Deadlock, deadlocks
 from regauge.scheduler.gang_world import GangWorld, scheduler_places
 from regauge.scheduler.placing import attempt_alone, held
@@ -60,7 +60,7 @@ class Contest:
 
     `turns`: one after the other, in the order that is given. `at_once`: if their pods come at the same time, one pod of
     each in turn. `deadlocks`, `at_once_deadlocks`: those that wait for each other for good after either; `best`: an order
-    in which the most gangs are placed, with how many; `orders`: how many orders were tried.
+    of those that have places at all in which the most are placed, with how many; `orders`: how many orders were tried.
     """
 
     turns: tuple[Turn, ...]
@@ -88,20 +88,21 @@ def contest(world: GangWorld, order: Sequence[Gang]) -> Contest:
     waiting = [one for one in order if world.lacks(one) and not one.unsupported]
     with _tried(world):
         turns = tuple(_turn(world, gang) for gang in order)
-        stuck = deadlocks(world, [one for one in waiting if world.is_partial(one)])
+        stuck = deadlocks(world, [one for one in waiting if world.is_partial(one)][:MOST_OTHERS])
     with _tried(world):
         at_once = _at_once(world, order)
-        at_once_stuck = deadlocks(world, [one for one in waiting if world.is_partial(one)])
-    best, count, tried = _best(world, waiting)
+        at_once_stuck = deadlocks(world, [one for one in waiting if world.is_partial(one)][:MOST_OTHERS])
+    able = _able(world, waiting)
+    best, count, tried = _best(world, able)
     gained = sum(one.outcome == GETS for one in turns)
     if count <= gained:
-        best, count = tuple(one.name for one in waiting), gained
+        best, count = tuple(one.name for one in able), gained
     return Contest(
         turns,
         at_once,
         stuck,
         at_once_stuck,
-        tuple(_contention(world, waiting[:MOST_PAIRS])),
+        tuple(_contention(world, able[:MOST_PAIRS])),
         best,
         count + sum(one.outcome == PLACED for one in turns),
         tried,
@@ -180,17 +181,32 @@ def _afterwards(world: GangWorld, gang: Gang, why: str) -> Turn:
     return _told(world, gang, HOLDS if world.placed(gang) else WAITS, why, tried)
 
 
-def _best(world: GangWorld, waiting: Sequence[Gang]) -> tuple[tuple[str, ...], int, int]:
+def _able(world: GangWorld, waiting: Sequence[Gang]) -> list[Gang]:
+    """Those that would be placed if they came first: no other order helps the rest, as others only take away."""
+    known: dict[object, bool] = {}
+    found = []
+    for gang in waiting:
+        key: object = gang.name
+        if not world.placed(gang):
+            key = (demands(world.pods(gang), world.state), world.lacks(gang), gang.topology)
+        if key not in known:
+            known[key] = scheduler_places(world.place(gang, quick=True).places)
+        if known[key]:
+            found.append(gang)
+    return found
+
+
+def _best(world: GangWorld, able: Sequence[Gang]) -> tuple[tuple[str, ...], int, int]:
     """An order in which the most gangs are placed: of all orders of a few, of each one first among many."""
     best: tuple[str, ...] = ()
     count, tried = -1, 0
-    for order in _orders(waiting):
+    for order in _orders(able):
         tried += 1
         with _tried(world):
             placed = sum(_turn(world, gang).outcome == GETS for gang in order)
         if placed > count:
             best, count = tuple(one.name for one in order), placed
-        if placed == len(waiting):
+        if placed == len(able):
             break
     return best, max(count, 0), tried
 
@@ -202,13 +218,12 @@ def _orders(waiting: Sequence[Gang]) -> Iterable[Sequence[Gang]]:
     return ([first, *(one for one in waiting if one is not first)] for first in firsts)
 
 
-def _contention(world: GangWorld, waiting: Sequence[Gang]) -> Iterable[Contention]:
+def _contention(world: GangWorld, able: Sequence[Gang]) -> Iterable[Contention]:
     """Pairs of gangs of which either could be placed, but not one after the other."""
-    alone = {one.name: world.place(one, quick=True).places for one in waiting}
-    able = [one for one in waiting if scheduler_places(alone[one.name])]
     for taker in able:
+        alone = world.place(taker, quick=True).places
         with _tried(world):
-            world.hold(taker, alone[taker.name].choices)
+            world.hold(taker, alone.choices)
             for loser in able:
                 if loser is not taker and not scheduler_places(world.place(loser, quick=True).places):
                     yield Contention(taker.name, loser.name)

@@ -57,6 +57,9 @@ def gang_what_if(
 ) -> GangWhatIf:
     """The gangs before and after a change. Raises `InputError` for what cannot be read, and for names of nothing."""
     before = GangWorld.of(snapshot, rules, random, steps)
+    if change == GangChange():
+        same = contest(before, in_turn(before.gangs))
+        return GangWhatIf(same, same, ())
     gone = [named(before.gangs, one) for one in change.without]
     left = _without(snapshot, gone)
     later = changed(as_stored(left), change.changes)
