@@ -1,7 +1,7 @@
 """Makes the pictures of docs/dashboard.md with a real browser: an estate that holds still, a rollout as it happens, and a
 large estate, of which it also says how long everything took.
 
-    python scripts/dashboard_screenshots.py            needs chromium and chromedriver (make oracles)
+    python scripts/dashboard_screenshots.py [still] [live] [far]      needs chromium and chromedriver (make oracles)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PICTURES = ROOT / "docs" / "pictures"
 REGAUGE = (sys.executable, "-m", "regauge")
 MOST_BYTES = 150_000
 PATIENCE_S = 120.0
-SIZE = (1280, 820)
+SIZE = (1440, 900)
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars")
 SCROLL = """
 const done = arguments[0], grid = document.getElementById("grid"), frames = [];
@@ -184,7 +184,7 @@ def still(shots: Camera, directory: Path) -> None:
         shots.open(url)
         shots.until("return document.getElementById('panel').innerText.indexOf('Still looking') < 0")
         shots.take("dashboard")
-        shots.driver.set_window_size(1180, 640)
+        shots.driver.set_window_size(1280, 640)
         shots.open(f"{url}#state=leaked,reserved&view=table&tab=findings", dark=True)
         shots.until("return document.querySelectorAll('#panel .item').length > 0")
         shots.keys("g", Keys.DOWN)
