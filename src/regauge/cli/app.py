@@ -50,6 +50,8 @@ Start here:
   regauge assess                  what your current cluster would need to move (reads only)
   regauge audit                   what is wrong with devices in it, and what to do (reads only)
   regauge dashboard               devices, holders, what waits and why, on a live page (reads only)
+  regauge devices                 pools, nodes, devices of both stacks and who holds them; also kubectl regauge devices
+  regauge claims -A               claims with pods, node, devices, and why they wait (reads only)
   regauge inventory estate.zip    every device by physical identity: who advertises it, who holds it
   regauge explain pod NAME        why a pod waits, or where it may go and what it holds
   regauge whatif --drain NODE     what a change would do, before it is made
