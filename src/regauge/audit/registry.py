@@ -35,7 +35,7 @@ from regauge.audit.findings import Finding, Layer, Severity
 from regauge.audit.ground import Ground, Spot
 
 PAGE = "docs/audit.md"
-CDI_PAGE = "docs/cdi.md"
+CDI_PAGE = "docs/cdi.md#what-the-audit-finds"
 Check = Callable[[Ground], Iterator[Spot]]
 
 
