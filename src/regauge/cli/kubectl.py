@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import typer
 
@@ -19,7 +19,7 @@ HELP = """Devices of both stacks and who holds them, claims and why they wait, t
   kubectl regauge who-has GPU-8f2c9a10     by UUID, PCI address, name; or what a pod has
   kubectl regauge timeline CLAIM -f        the life of one claim
 
-kubectl's own --kubeconfig, --context, -n, -A, -l and -o are understood behind the verb. Every other verb of regauge works
+kubectl's own --kubeconfig, --context, -n, -A, -l and -o are understood before and behind the verb. Every other verb of regauge works
 here, too: kubectl regauge explain pod NAME.
 """
 
@@ -42,11 +42,25 @@ for _name, _command in VIEWS.items():
     app.command(_name)(in_words(_command))
 
 
+_WITH_VALUE = ("--context", "--kubeconfig", "--namespace", "-n", "--output", "-o", "--selector", "-l")
+_HELP = ("--help", "-h")
+
+
+def verb_first(words: Sequence[str]) -> list[str]:
+    """The words with what stands before the verb behind it: kubectl's users may write flags anywhere."""
+    rest, ahead = list(words), []
+    while rest and rest[0].startswith("-") and rest[0] not in _HELP:
+        ahead.append(rest.pop(0))
+        if ahead[-1] in _WITH_VALUE and rest:
+            ahead.append(rest.pop(0))
+    return [rest[0], *ahead, *rest[1:]] if rest else list(words)
+
+
 def main() -> None:
     """The entry point of the `kubectl-regauge` program."""
-    words = [word for word in sys.argv[1:] if not word.startswith("-")]
-    if words and words[0] not in VIEWS:
+    words = verb_first(sys.argv[1:])
+    if words and words[0] not in (*VIEWS, *_HELP):
         from regauge.cli.app import app as everything
 
-        everything(prog_name=PROGRAM)
-    app(prog_name=PROGRAM)
+        everything(words, prog_name=PROGRAM)
+    app(words, prog_name=PROGRAM)

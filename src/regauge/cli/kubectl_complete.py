@@ -53,10 +53,11 @@ def main() -> None:
 
 def completed(words: list[str]) -> Answer:
     """The choices for the last word, and what the shell is to do with them."""
-    from regauge.cli.kubectl import VIEWS
+    from regauge.cli.kubectl import VIEWS, verb_first
 
     *before, unfinished = words
-    verb = next((word for word in before if not word.startswith("-")), "")
+    before = verb_first(before)
+    verb = before[0] if before and not before[0].startswith("-") else ""
     if not verb:
         return _beginning(
             unfinished, [*_verbs(), *([] if unfinished.startswith("-") else _others(unfinished))]

@@ -20,6 +20,7 @@ from tests.support import ROOT, kubectl
 from tests.unit.cluster.up.program import Program, running
 from tests.unit.observe.metric_world import CLASS
 
+from regauge.cli.kubectl import verb_first
 from regauge.cli.kubectl_complete import completed
 from regauge.cli.kubectl_complete import main as complete
 
@@ -81,6 +82,20 @@ def test_other_verbs_work_behind_kubectl_too_and_exit_codes_come_through(path: s
     assert "There is no device nothing." in call(path, "regauge", "who-has", "nothing", "--from", "sample", code=1)[1]
 
 
+@pytest.mark.parametrize(
+    ("words", "behind"),
+    [
+        ([], []),
+        (["--help"], ["--help"]),
+        (["devices", "-n", "x"], ["devices", "-n", "x"]),
+        (["-n", "x", "--context=y", "-A", "claims", "-w"], ["claims", "-n", "x", "--context=y", "-A", "-w"]),
+        (["-A"], ["-A"]),
+    ],
+)
+def test_flags_may_stand_before_the_verb(words: list[str], behind: list[str]) -> None:
+    assert verb_first(words) == behind
+
+
 UNWANTED = ("regauge.cli.app", "regauge.scheduler", "regauge.cluster", "regauge.migrate", "httpx", "grpc", "rich.table")
 
 
@@ -126,6 +141,8 @@ print(*[name for name in {UNWANTED!r} if name in sys.modules], file=sys.stderr)
         (("who-has", "--from", "sample", "gpu.nvidia.com/mixed-0/gpu-4"), {"gpu.nvidia.com/mixed-0/gpu-4"}, 4),
         (("devices", "sample", "--node", "mix"), {"mixed-0"}, 4),
         (("devices", "sample", "--driver", "d"), {"dra.net"}, 4),
+        (("--context", "x", "-A", "dev"), {"devices"}, 4),
+        (("-n", "team-infer", "timeline", "--from", "sample", "sha"), {"shared-h100"}, 4),
     ],
 )
 def test_what_is_offered(words: tuple[str, ...], offered: set[str], directive: int) -> None:
