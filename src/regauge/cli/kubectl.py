@@ -19,8 +19,8 @@ HELP = """Devices of both stacks and who holds them, claims and why they wait, t
   kubectl regauge who-has GPU-8f2c9a10     by UUID, PCI address, name; or what a pod has
   kubectl regauge timeline CLAIM -f        the life of one claim
 
-kubectl's own --kubeconfig, --context, -n, -A, -l and -o are understood before and behind the verb. Every other verb of regauge works
-here, too: kubectl regauge explain pod NAME.
+kubectl's own --kubeconfig, --context, -n, -A, -l and -o are understood before and behind the verb. Every other verb of
+regauge works here, too: kubectl regauge explain pod NAME.
 """
 
 app = typer.Typer(
