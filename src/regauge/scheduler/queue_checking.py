@@ -12,6 +12,7 @@ from regauge.model.kinds import LIMIT_RANGE
 from regauge.scheduler.queue_causes import Found, QueueDifference, differences
 from regauge.scheduler.queue_charging import Charges, Charging, LimitDefaults, PodCharge, Published, put
 from regauge.scheduler.queue_cohorts import ZERO, Place
+from regauge.scheduler.queue_coming import with_coming
 from regauge.scheduler.queue_flavors import FlavorClass, FlavorDevices
 from regauge.scheduler.queue_holdings import Owners, PodHolds, by_name, pods_hold
 from regauge.scheduler.queue_namespaces import NamespaceQuotas, QuotaKey
@@ -114,6 +115,7 @@ def check_queues(snapshot: Snapshot, rules: Rules, random: Randomness | None = N
 
     Raises `InputError` for an object that cannot be read, and where classes are used and Kueue's configuration is missing.
     """
+    snapshot = with_coming(snapshot)
     charging = Charging(Published(snapshot, rules), kueue_settings(snapshot), _limit_ranges(snapshot))
     queues, locals_, workloads = queue_views(snapshot)
     _check_configured(charging, workloads)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.unit.cluster.up.program import running
-from tests.unit.scheduler.gang_objects import cluster, object_, pod_spec
+from tests.unit.scheduler.gang_objects import DRIVER, cluster, object_, pod_spec
 from tests.unit.scheduler.live import Live
 from typer.testing import CliRunner
 
@@ -106,6 +106,34 @@ def test_a_half_placed_gang_is_found_and_the_recommendation_frees_it(empty: Live
         assert empty.until(lambda number=number: node_of(empty, f"{paused}-{number}")) == "n0"
     code, found = told("check", empty)
     assert code == 0 and found["deadlocks"] == []
+
+
+@pytest.mark.row(115, how="unit")
+def test_lines_of_a_resource_quota_are_counted_as_the_server_counts_them(empty: Live) -> None:
+    """Two pods, one by a claim of two and one by the implicit name of the class: one device is counted by either line."""
+    keys = (f"{DRIVER}.deviceclass.resource.k8s.io/devices", f"requests.deviceclass.resource.kubernetes.io/{DRIVER}")
+    quota = object_("v1", "ResourceQuota", "q", "default", spec={"hard": dict.fromkeys(keys, "4")})
+    try:
+        empty.create(quota)
+        empty.create(object_("v1", "Pod", "claims", "default", spec=pod_spec()))
+        asked = {keys[1].removeprefix("requests."): "1"}
+        containers = [{"name": "main", "image": "x", "resources": {"requests": asked, "limits": asked}}]
+        empty.create(object_("v1", "Pod", "asks", "default", spec={"containers": containers}))
+        empty.until(lambda: node_of(empty, "claims") and node_of(empty, "asks"))
+
+        def used() -> Object | None:
+            told = (empty.get(k.RESOURCE_QUOTA, "q", "default").get("status") or {}).get("used") or {}
+            return told if told.get(keys[0]) == "3" else None
+
+        assert empty.until(used) == dict.fromkeys(keys, "3")
+        result = RUNNER.invoke(app, ["queue", "check", "--kubeconfig", empty.kubeconfig, "-o", "json"])
+        found = json.loads(result.stdout)
+        assert {
+            one["key"]: (one["used"], one["counted"], one["held"]) for one in found["resourceQuotas"]
+        } == dict.fromkeys(keys, ("3", "3", "3"))
+        assert [one["code"] for one in found["notices"]] == ["quota-twice"]
+    finally:
+        empty.drop({**quota, "metadata": {**quota["metadata"]}})
 
 
 @pytest.mark.row(116, how="unit")

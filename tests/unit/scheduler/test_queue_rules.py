@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from typing import Any
 
 import pytest
@@ -180,3 +181,59 @@ def test_a_mapped_class_that_is_charged_by_chance_tells_the_other_names() -> Non
     charging = Charging(Published(last.snapshot, RULES), kueue_settings(last.snapshot))
     found = charging.pod(view(containers(requests={"example.com/tx": "1"}), PodSpec), "q61")
     assert isinstance(found, PodCharge) and found.either == {"example.com/tx-one": ("example.com/tx-two",)}
+
+
+# -- before a workload meets a queue
+
+
+def job(name: str, template: str, count: int = 2, kind: str = "Job") -> Object:
+    """A job that names the queue and has no Workload yet."""
+    claims = [{"name": "g", "resourceClaimTemplateName": template}]
+    pod = {"containers": [{"name": "main", "image": "x"}], "resourceClaims": claims}
+    metadata = {"name": name, "namespace": "q02", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    inner = {"parallelism": count, "template": {"spec": pod}}
+    if kind == "Pod":
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
+    if kind == "JobSet":
+        jobs = [{"name": "w", "replicas": 2, "template": {"spec": inner}}]
+        return {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": metadata,
+            "spec": {"replicatedJobs": jobs},
+        }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": inner}
+
+
+def template(name: str, **more: Any) -> Object:
+    metadata = {"name": name, "namespace": "q02"}
+    devices = {"requests": [exactly("gpu", **more)]}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": metadata,
+        "spec": {"spec": {"devices": devices}},
+    }
+
+
+@pytest.mark.row(8, how="unit")
+@pytest.mark.parametrize(("kind", "charge"), [("Job", "2"), ("JobSet", "4"), ("Pod", "1")])
+def test_what_is_not_in_a_queue_yet_is_foretold(kind: str, charge: str) -> None:
+    *_, last = play("02-class-count-1")
+    coming = [template("one"), job("new", "one", kind=kind)]
+    found = check_queues(as_snapshot([*last.objects, *coming]), RULES, random.Random(0))
+    (one,) = [item for item in found.waiting if item.workload == f"{kind}/q02/new"]
+    assert {name: str(value) for name, value in one.charge.items()} == {"example.com/gpus": charge}
+    (steps,) = [item for item in found.steps if item.workload == f"{kind}/q02/new"]
+    assert steps.devices == "can be placed" and steps.pods == int(charge)
+
+
+def test_a_shape_that_cannot_be_charged_is_told_before_it_is_sent() -> None:
+    *_, last = play("02-class-count-1")
+    all_devices = template("all", allocationMode="All")
+    del all_devices["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"]
+    found = check_queues(as_snapshot([*last.objects, all_devices, job("new", "all", 1)]), RULES, random.Random(0))
+    (one,) = [item for item in found.waiting if item.workload == "Job/q02/new"]
+    assert one.shape == "all-devices" and one.means.startswith("the number of devices is not known")
+    (steps,) = [item for item in found.steps if item.workload == "Job/q02/new"]
+    assert (steps.quota, steps.gap) == ("is refused", "devices would do, quota does not pass")
