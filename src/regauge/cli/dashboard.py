@@ -72,9 +72,14 @@ def command(
     import asyncio
     import secrets
 
+    from regauge.base import InputError
     from regauge.observe.dashboard import Door
-    from regauge.observe.dashboard.serving import site_of
 
+    try:
+        from regauge.observe.dashboard.serving import site_of
+    except ImportError as error:
+        fix = "pip install regauge[cluster], or regauge[driver]"
+        raise InputError(f"the page needs an HTTP server, and {error.name} is not installed", fix=fix) from None
     site = site_of(listen, port, tls_cert_file, tls_private_key_file)
     token = _token(token_file, site, plain_http=plain_http)
     door = Door(token, secrets.token_bytes(32), name or ())

@@ -59,3 +59,9 @@ def test_a_file_without_a_token_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_token_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert "cannot be read" in refused("--token-file", str(tmp_path / "nothing"))
+
+
+def test_without_an_http_server_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "regauge.observe.dashboard.serving", raising=False)
+    assert "uvicorn is not installed" in refused()
