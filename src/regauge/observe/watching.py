@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from regauge.base import Clock, Where
 from regauge.collect import Skipped, list_newest
-from regauge.kube import ApiError, Forbidden, Gone, KubeClient, NotFound, ServerUnavailable
+from regauge.kube import ApiError, Forbidden, Gone, KubeClient, NotFound, ServerUnavailable, WatchEvent
 from regauge.model import Document, Kind, Object, Snapshot
 
 MOST_BYTES = 2 << 30
 RETRY_S = (0.5, 15.0)
 REFUSED_RETRY_S = 60.0
+SILENT_S = 300.0
+"""After so long without an event or a bookmark a watch is begun anew where it was."""
+
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _Key = tuple[str, str]
 
@@ -126,15 +129,19 @@ class Watched:
                 wait_s = min(2 * wait_s, RETRY_S[1])
 
     async def _watch(self, kind: Kind, served: Kind, version: str) -> str:
-        """Follow the changes after `version` until the server ends it, as it does every few minutes. The version reached."""
+        """Follow the changes after `version` until the server ends it, as it does from time to time, or says nothing for
+        long: a connection may be dead without a word. The version reached."""
         selector = self._only.get(kind, "")
         where = self._place(kind)
-        async for event in self._client.watch(served, where, resource_version=version, field_selector=selector):
+        events = self._client.watch(served, where, resource_version=version, field_selector=selector)
+        while True:
+            event = await _next(events)
+            if event is None:
+                return version
             self.lost.pop(kind.resource, None)
             version = str(event.object.get("metadata", {}).get("resourceVersion") or version)
             if event.type != "BOOKMARK":
                 self._change(kind, self._document(served, event.object), gone=event.type == "DELETED")
-        return version
 
     def _place(self, kind: Kind) -> str:
         return self._namespace if kind.namespaced else ""
@@ -192,6 +199,15 @@ class Watched:
         self.revision += 1
         self._news.set()
         self._news = asyncio.Event()
+
+
+async def _next(events: AsyncIterator[WatchEvent]) -> WatchEvent | None:
+    """The next event; None at the end, and after a long silence."""
+    try:
+        async with asyncio.timeout(SILENT_S):
+            return await anext(events)
+    except (StopAsyncIteration, TimeoutError):
+        return None
 
 
 def _trimmed(object_: Object) -> Object:

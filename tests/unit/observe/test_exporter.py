@@ -21,7 +21,7 @@ from regauge.kube import Forbidden, Gone, MemoryClient, NotFound, ServerUnavaila
 from regauge.model import Kind, Object, Rules
 from regauge.model.core import Pod
 from regauge.model.kinds import DEVICE_TAINT_RULE, NODE, POD, REPLICA_SET, RESOURCE_CLAIM
-from regauge.observe import DeviceReading, Measure, Readings
+from regauge.observe import DeviceReading, Measure, Readings, watching
 from regauge.observe.exporter import Exporter, Options, World, families_of, follow
 from regauge.observe.families import Scope
 from regauge.observe.history import from_bytes
@@ -45,6 +45,7 @@ class Client(MemoryClient):
         super().__init__(self.api.as_actor("test"))
         self.refused: dict[Kind, Exception] = {}
         self.broken: Exception | None = None
+        self.deaf = False
         self.lists: list[str] = []
 
     async def list(self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = "") -> Any:
@@ -55,6 +56,8 @@ class Client(MemoryClient):
 
     async def watch(self, kind: Kind, namespace: str = "", **more: Any) -> AsyncIterator[WatchEvent]:
         async for event in super().watch(kind, namespace, **more):
+            if self.deaf:
+                await asyncio.Event().wait()
             if self.broken is not None:
                 raise self.broken
             yield event
@@ -144,6 +147,27 @@ def test_a_watch_that_breaks_is_taken_up_again_and_nothing_is_missed(error: Exce
             client.broken = None
             await client.create(POD, pod("b"), "default")
             await soon(lambda: names(watched) == ["a", "b"] and not watched.lost)
+
+        await following(watched, work)
+
+    played(play)
+
+
+def test_a_watch_that_falls_silent_is_begun_anew_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a connection dies without a word."""
+    monkeypatch.setattr(watching, "SILENT_S", 0.05)
+
+    async def play(client: Client) -> None:
+        watched = Watched(client, Hurried(), (POD,))
+
+        async def work() -> None:
+            client.deaf = True
+            await client.create(POD, pod("a"), "default")
+            await asyncio.sleep(0.1)
+            assert names(watched) == []
+            client.deaf = False
+            await soon(lambda: names(watched) == ["a"])
+            assert client.lists.count("pods") == 1
 
         await following(watched, work)
 
