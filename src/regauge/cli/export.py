@@ -114,9 +114,10 @@ def command(
     options = _options(node, state, interval, max_series)
     sources = _sources(source or (), node)
     if once:
-        estate = read_estate(place, kubeconfig, context)
+        live = place is None
+        estate = _list(kubeconfig, context, node) if live else read_estate(place, kubeconfig, context)
         tell_skipped(estate)
-        _print_once(estate, rules(estate), sources, options, live=place is None)
+        _print_once(estate, rules(estate), sources, options, live=live)
         return
     site = _site(listen, port, (tls_cert_file, tls_private_key_file))
     guard = _guard(token_file, site, name, plain_http=plain_http)
@@ -211,7 +212,7 @@ def _print_once(estate: Estate, rules: Rules, sources: tuple[Source, ...], optio
     from regauge.audit import AuditInput
     from regauge.collect import reports_of
     from regauge.observe.dump_time import moment_of
-    from regauge.observe.exporter import tell_once
+    from regauge.observe.exporter import tell_once, upkeep_of
     from regauge.observe.metric_moment import merged_reports
 
     told_s = None if live else moment_of(estate.snapshot)
@@ -223,7 +224,28 @@ def _print_once(estate: Estate, rules: Rules, sources: tuple[Source, ...], optio
     readings = asyncio.run(read())
     reports = merged_reports(reports_of(estate), readings)
     given = AuditInput(estate.snapshot, rules, estate.source, now_s, estate.nodes, reports)
-    sys.stdout.buffer.write(tell_once(given, readings, options))
+    upkeep = upkeep_of(estate, options.version) if live else None
+    sys.stdout.buffer.write(tell_once(given, readings, options, upkeep))
+
+
+def _list(kubeconfig: str | None, context: str | None, node: str) -> Estate:
+    """What the exporter looks at of the cluster of a context, by list alone."""
+    import asyncio
+    import os
+
+    from regauge.cli.reading import with_gates
+    from regauge.kube.config import load_connection
+    from regauge.kube.http import HttpClient
+    from regauge.observe.exporter import list_once
+
+    async def collect() -> Estate:
+        client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
+        try:
+            return await with_gates(client, await list_once(client, node))
+        finally:
+            await client.close()
+
+    return asyncio.run(collect())
 
 
 def _still(

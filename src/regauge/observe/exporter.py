@@ -15,9 +15,9 @@ from typing import Protocol
 
 from regauge.audit import AuditInput
 from regauge.base import Clock, Files, InputError, TransientError
-from regauge.collect import Estate, Skipped
-from regauge.kube import KubeClient
-from regauge.model import NodeReport, Rules, Snapshot
+from regauge.collect import Estate, Skipped, list_newest
+from regauge.kube import Forbidden, KubeClient, NotFound, listed_documents
+from regauge.model import Document, Kind, NodeReport, Rules, Snapshot
 from regauge.model.kinds import (
     CORE_EVENT,
     DEVICE_CLASS,
@@ -141,10 +141,32 @@ OPTIONAL_KINDS = (DEVICE_TAINT_RULE, POD_GROUP)
 
 def follow(client: KubeClient, clock: Clock, node: str = "") -> Watched:
     """The cluster as an exporter follows it; one of a `node` only the node's own nodes, pods and slices."""
-    only = {CORE_EVENT: "type=Warning"}
+    return Watched(client, clock, KINDS, slim=OWNER_KINDS, only=_only(node), optional=OPTIONAL_KINDS)
+
+
+def _only(node: str) -> Mapping[Kind, str]:
+    found = {CORE_EVENT: "type=Warning"}
     if node:
-        only |= {NODE: f"metadata.name={node}", POD: f"spec.nodeName={node}", RESOURCE_SLICE: f"spec.nodeName={node}"}
-    return Watched(client, clock, KINDS, slim=OWNER_KINDS, only=only, optional=OPTIONAL_KINDS)
+        found |= {NODE: f"metadata.name={node}", POD: f"spec.nodeName={node}", RESOURCE_SLICE: f"spec.nodeName={node}"}
+    return found
+
+
+async def list_once(client: KubeClient, node: str = "") -> Estate:
+    """The same objects by one list of each kind. What may not be read or is not served stands in `Estate.skipped`."""
+    version = await client.version()
+    documents: list[Document] = []
+    skipped: list[Skipped] = []
+    for kind in (*KINDS, *OWNER_KINDS, *OPTIONAL_KINDS):
+        try:
+            served, found = await list_newest(client, kind, "", _only(node).get(kind, ""))
+        except Forbidden as error:
+            skipped.append(Skipped(kind.resource, f"the verb list on {kind.resource} is missing ({error.message})"))
+        except NotFound:
+            if kind not in OPTIONAL_KINDS:
+                skipped.append(Skipped(kind.resource, f"no version of {kind.kind} is served by this cluster"))
+        else:
+            documents += listed_documents(served, found)
+    return Estate(Snapshot.of(documents), "the current context", version.git_version, skipped=tuple(skipped))
 
 
 class Still:
@@ -169,11 +191,17 @@ class Still:
         """Nothing happens."""
 
 
-def tell_once(given: AuditInput, readings: Sequence[Readings], options: Options) -> bytes:
+def upkeep_of(listed: Estate, version: str) -> Upkeep:
+    """What `list_once` read, and what it could not."""
+    kinds = (*KINDS, *OWNER_KINDS, *OPTIONAL_KINDS)
+    return Upkeep(version, tuple(kind.resource for kind in kinds), tuple(one.what for one in listed.skipped))
+
+
+def tell_once(given: AuditInput, readings: Sequence[Readings], options: Options, upkeep: Upkeep | None = None) -> bytes:
     """The metrics of one look that nothing comes before or after, in OpenMetrics: durations and failures are those of all
-    the objects that are there.
+    the objects that are there. `upkeep` says what was read, where that is known.
     """
-    moment = Moment(given, readings, upkeep=Upkeep(options.version))
+    moment = Moment(given, readings, upkeep=upkeep or Upkeep(options.version))
     moment.history = advance(History(), moment, whole=True)
     filled = fill(families_of(options.node), moment, options.most_series)
     dropped = {one.family.full_name: one.dropped for one in filled if one.dropped}

@@ -22,7 +22,7 @@ from regauge.model import Kind, Object, Rules
 from regauge.model.core import Pod
 from regauge.model.kinds import DEVICE_TAINT_RULE, NODE, POD, REPLICA_SET, RESOURCE_CLAIM
 from regauge.observe import DeviceReading, Measure, Readings, watching
-from regauge.observe.exporter import Exporter, Options, World, families_of, follow
+from regauge.observe.exporter import Exporter, Options, World, families_of, follow, list_once
 from regauge.observe.families import Scope
 from regauge.observe.history import from_bytes
 from regauge.observe.registry import FAMILIES
@@ -463,5 +463,20 @@ def test_views_are_made_of_documents_and_not_of_names() -> None:
             assert watched.snapshot().pods[0].metadata.uid != first.metadata.uid
 
         await following(watched, work)
+
+    played(play)
+
+
+def test_one_list_of_each_kind_has_what_is_followed_and_says_what_is_missing() -> None:
+    async def play(client: Client) -> None:
+        await client.create(POD, pod("a"), "default")
+        client.refused = {NODE: Forbidden(403, "Forbidden", "nodes is forbidden")}
+        for kind in (RESOURCE_CLAIM, DEVICE_TAINT_RULE):
+            for version in (kind.version, *kind.others):
+                client.refused[replace(kind, version=version)] = NotFound(404, "NotFound", "no")
+        found = await list_once(client)
+        assert [one.metadata.name for one in found.snapshot.pods] == ["a"] and found.git_version
+        assert {one.what for one in found.skipped} == {"nodes", "resourceclaims.resource.k8s.io"}
+        assert "configmaps" not in client.lists and "secrets" not in client.lists
 
     played(play)
