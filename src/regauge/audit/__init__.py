@@ -36,7 +36,7 @@ from regauge.audit.proofs import Answer, Proofs, read_proofs
 from regauge.audit.questions import Item, checklist
 from regauge.audit.registry import Profile, Rule, audit_rules, page_of
 from regauge.audit.rendering import AuditReport, as_annotations, as_junit, as_markdown, as_sarif, audit_document
-from regauge.audit.rights_matrix import DEEDS, Row, matrix_document, rights_matrix
+from regauge.audit.rights_table import DEEDS, Row, matrix_document, rights_matrix
 from regauge.audit.selectors import select
 from regauge.audit.waivers import Settled, Waived, Waiver, read_waivers, settle
 

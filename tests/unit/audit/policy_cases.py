@@ -170,6 +170,10 @@ def cases() -> Iterator[Case]:
     yield Case("a pod that mounts nothing", ANN, CREATE, True, pod(TENANT))
     yield Case("a controller's pod that mounts /dev", CONTROLLER, CREATE, False, pod(TENANT, "/dev"))
     yield Case("a pod that mounts /dev where it is allowed", ANN, CREATE, True, pod(OPEN, "/dev"))
+    yield from _labels()
+
+
+def _labels() -> Iterator[Case]:
     label = ("label", "--dry-run=server", "namespace", TENANT)
     for one in (ADMIN_LABEL, "regauge.dev/driver-config=true", "regauge.dev/host-paths=true"):
         yield Case(f"a tenant sets {one}", ANN, (*label, one), False)
