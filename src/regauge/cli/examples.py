@@ -45,6 +45,7 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge explain layers", "who does what between a device and a container, with the tests that show it"),
     ("regauge explain failures F-2", "what is seen when it happens, and what to do"),
     ("regauge features compare", "device plugins and DRA, need by need"),
+    ("regauge features support estate.zip", "which features are there with your drivers: version, gate, what they show"),
     ("regauge features watch --kube-version 1.36", "what is not safe to depend on yet, with a pilot for each"),
     ("regauge verify pilots", "a small trial of each young feature"),
     ("regauge features --kube-version 1.36", "what of DRA is ready on 1.36, gate by gate"),
