@@ -35,10 +35,36 @@ _NOT_TOLD = "Unknown"
 _WHICH = "which device it is, is known to its kubelet only"
 
 
-def device_tables(look: Look) -> dict[str, Table]:
-    """The tables `nodes` and `devices` of one look."""
-    facts = _Facts(look)
-    devices = dict(_row(device, facts) for device in look.inventory.devices)
+class Idle:
+    """Rows of devices that nobody holds and nothing is told of, kept from look to look: most devices of a large estate are
+    such, and their rows depend on what their drivers publish alone.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Key, tuple[Device, str, Row]] = {}
+        self._seen: dict[Key, tuple[Device, str, Row]] = {}
+
+    def row(self, key: Key, device: Device, node: str) -> Row | None:
+        """The row of the same device at the last look."""
+        known = self._known.get(key)
+        if known is None or known[0] is not device or known[1] != node:
+            return None
+        self._seen[key] = known
+        return known[2]
+
+    def keep(self, key: Key, device: Device, node: str, row: Row) -> None:
+        self._seen[key] = (device, node, row)
+
+    def looked(self) -> None:
+        """The look is over: what it did not see is forgotten."""
+        self._known, self._seen = self._seen, {}
+
+
+def device_tables(look: Look, idle: Idle | None = None) -> dict[str, Table]:
+    """The tables `nodes` and `devices` of one look. `idle` is what the looks before it remember."""
+    facts = _Facts(look, idle or Idle())
+    devices = dict(facts.row(device) for device in look.inventory.devices)
+    facts.idle.looked()
     devices.update(_gone(look, devices))
     devices.update(_counted(look))
     return {"nodes": _nodes(look, devices.values()), "devices": devices}
@@ -47,13 +73,32 @@ def device_tables(look: Look) -> dict[str, Table]:
 class _Facts:
     """What is looked up for every device."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, idle: Idle) -> None:
         self.look = look
+        self.idle = idle
         self.published = published_devices(look.snapshot, look.rules)
         self.room = Room(look.snapshot.slices, self.published, look.held)
         self._conditions = told_conditions(look.snapshot)
         self._health = told_health(look.snapshot, look.correlation.holdings)
         self._noted = {one.key: f"{one.namespace}/{one.pod}".strip("/") for one in look.correlation.stale}
+
+    def row(self, device: EstateDevice) -> tuple[str, Row]:
+        """The name of a device, and its row."""
+        if len(device.advertisements) > 1:
+            return _row(device, self)
+        key = key_of(device.advertisements[0])
+        known = self.published.get(key)
+        if known is None or not self._is_idle(key, known):
+            return _row(device, self)
+        row = self.idle.row(key, known.device, device.node)
+        if row is None:
+            row = _row(device, self)[1]
+            self.idle.keep(key, known.device, device.node, row)
+        return "/".join(key), row
+
+    def _is_idle(self, key: Key, known: Published) -> bool:
+        told = key in self.look.held or key in self._conditions or key in self._health or key in self._noted
+        return not told and not known.device.consumes_counters
 
     def trouble(self, key: Key, one: Advertisement) -> tuple[str, ...]:
         """What is wrong with a device, as far as its owner, its claims or its pods tell."""

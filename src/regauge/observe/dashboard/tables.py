@@ -34,7 +34,7 @@ def delta_between(old: Tables, new: Tables) -> Delta:
         before, after = old.get(name, {}), new.get(name, {})
         if before is after:
             continue
-        changed = {key: row for key, row in after.items() if key not in before or before[key] != row}
+        changed = {key: row for key, row in after.items() if (known := before.get(key)) is not row and known != row}
         removed = sorted(before.keys() - after.keys())
         if changed:
             put[name] = changed

@@ -17,7 +17,7 @@ from regauge.base import Clock, Randomness
 from regauge.collect import Estate, reports_of
 from regauge.model import Rules, Snapshot
 from regauge.observe.dashboard.details import device_details
-from regauge.observe.dashboard.devices import device_tables
+from regauge.observe.dashboard.devices import Idle, device_tables
 from regauge.observe.dashboard.feed import Feed
 from regauge.observe.dashboard.findings import finding_tables
 from regauge.observe.dashboard.looking import Look
@@ -30,7 +30,7 @@ from regauge.scheduler import State, as_stored
 
 SOONEST_S, LATEST_S = 0.3, 30.0
 DEEP_SOONEST_S = 4.0
-RESTS = 2.0
+RESTS, DEEP_RESTS = 1.0, 2.0
 """After a look this many times its duration passes before the next one of its kind."""
 
 EXPLAINING_S = 10.0
@@ -61,6 +61,7 @@ class Dashboard:
         self._about: dict[str, Row] = {}
         self._look: Look | None = None
         self._explained = Explained()
+        self._idle = Idle()
 
     def details(self, name: str) -> Mapping[str, object] | None:
         """What is known of a device beside its row, by the row's name."""
@@ -112,7 +113,7 @@ class Dashboard:
         began_s = self._world.clock.monotonic_s()
         await self._look_deeper(estate)
         took_s = self._world.clock.monotonic_s() - began_s
-        await self._world.clock.sleep(max(DEEP_SOONEST_S, RESTS * took_s))
+        await self._world.clock.sleep(max(DEEP_SOONEST_S, DEEP_RESTS * took_s))
 
     async def _look_deeper(self, estate: Estate) -> None:
         """What waits and what is wrong. A mistake of ours in one of many rules is told on the page and takes nothing else
@@ -131,7 +132,7 @@ class Dashboard:
     def _devices(self, estate: Estate) -> dict[str, Table]:
         ground = Ground(self._given(estate))
         look = Look(ground.snapshot, self._world.rules, self._world.clock.now_s(), ground.given.reports)
-        tables = {**device_tables(look), **rollout_tables(look.snapshot)}
+        tables = {**device_tables(look, self._idle), **rollout_tables(look.snapshot)}
         self._look = look
         return tables
 

@@ -40,7 +40,7 @@ FLAGS = (
     "--disable-sync",
     "--window-size=1440,900",
 )
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 FIRST_PAINT_S, FRAME_MS = 2.0, 50.0
 SLOW_MACHINE = 3.0
 """Tests share the machine: so many times slower than in the documentation is still no failure."""

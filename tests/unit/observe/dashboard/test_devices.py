@@ -54,6 +54,31 @@ def test_a_device_is_reserved_until_its_pod_is_started_with_it() -> None:
     assert rows(*estate(*held))[GPU_0]["state"] == "allocated"
 
 
+def test_rows_that_are_remembered_are_those_of_a_first_look() -> None:
+    """Whatever happened between two looks: held, let go, tainted, ill, published anew, moved, gone."""
+    free = snapshot_of(node("a"), slice_of("a", 3))
+    other = slice_of("a", 2)
+    other["spec"]["devices"][0]["taints"] = [{"key": "ecc", "effect": "NoSchedule"}]
+    moved = slice_of("a", 3)
+    moved["spec"]["nodeName"] = "b"
+    ill = claim("c", [("a", "gpu-1")], "p")
+    ill["status"]["devices"] = [
+        {"driver": DRIVER, "pool": "a", "device": "gpu-2", "conditions": [{"type": "Ready", "status": "False"}]}
+    ]
+    looks = [free, free.replaced({kind: free.documents(kind) for kind in free.kinds()})]
+    looks += [snapshot_of(*estate(ill, pod("p", "a", "c"))), free, snapshot_of(node("a"), other)]
+    looks += [snapshot_of(node("a"), node("b"), moved), snapshot_of(node("a")), free]
+    idle = devices.Idle()
+    for snapshot in looks:
+        assert device_tables(look_at(snapshot), idle) == device_tables(look_at(snapshot))
+
+
+def test_a_row_of_a_device_that_nothing_happened_to_is_the_same_object() -> None:
+    free, idle = snapshot_of(*estate()), devices.Idle()
+    first, second = (device_tables(look_at(free), idle)["devices"] for _ in range(2))
+    assert all(first[name] is row for name, row in second.items())
+
+
 def test_two_pods_on_one_claim_share_a_device() -> None:
     shared = claim("c", [("a", "gpu-0")], "p")
     shared["status"]["reservedFor"].append({"resource": "pods", "name": "q", "uid": "uid-q"})
