@@ -16,9 +16,9 @@ from tests.unit.cli.test_inventory import UUIDS, bundle
 from tests.unit.test_docs import fields
 from typer.testing import CliRunner
 
-from regauge.cli.app import app
 from regauge.cli.devices import STATES
-from regauge.collect import read_node_record, sample_estate
+from regauge.cli.kubectl import app
+from regauge.collect import bundle_bytes, load_estate, read_node_record, sample_estate
 from regauge.observe.devices_view import DeviceState
 from regauge.observe.timeline import Step
 
@@ -39,6 +39,14 @@ def document(*arguments: str, code: int = 0) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The small estate as a bundle, which is read in no time."""
+    path = tmp_path_factory.mktemp("small") / "small.zip"
+    path.write_bytes(bundle_bytes(load_estate(str(shared("estates/small"))), "2026-01-01T00:00:00Z"))
+    return str(path)
+
+
 SMALL = {
     "devices": ("devices", "{}"),
     "devices-wide": ("devices", "{}", "--pool", "mixed", "-o", "wide"),
@@ -54,9 +62,8 @@ SMALL = {
 @pytest.mark.row(174, how="unit")
 @pytest.mark.row(175, how="unit")
 @pytest.mark.parametrize("name", SMALL)
-def test_the_small_estate_is_shown_like_this(name: str, golden: Callable[[str, str], None]) -> None:
-    place = str(shared("estates/small"))
-    golden(f"views/{name}.txt", run(*(word.replace("{}", place) for word in SMALL[name]))[0])
+def test_the_small_estate_is_shown_like_this(name: str, small: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"views/{name}.txt", run(*(word.replace("{}", small) for word in SMALL[name]))[0])
 
 
 def test_the_sample_estate_and_its_documents(golden: Callable[[str, str], None]) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.unit.cli.test_explain_live import Partial, kubeconfig, run
+from tests.unit.cli.test_explain_live import Partial, kubeconfig
+from typer.testing import CliRunner, Result
 
+from regauge.cli.kubectl import app
 from regauge.model import Object
 
 __all__ = ["kubeconfig"]  # a fixture
@@ -18,6 +20,12 @@ CLAIM: Object = {
     "metadata": {"name": "c", "namespace": "team", "uid": "c", "creationTimestamp": "2026-11-29T10:00:00Z"},
     "spec": {"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu", "count": 1}}]}},
 }
+
+
+def run(*arguments: str) -> Result:
+    done = CliRunner().invoke(app, list(arguments))
+    assert "Traceback" not in done.output and "a bug of ours" not in done.output, done.output
+    return done
 
 
 @pytest.fixture(autouse=True)
