@@ -374,6 +374,17 @@ def test_a_link_shows_the_device_and_the_filters_that_it_names(page: Page, loop:
         assert page.text("#drawer") == ""
 
 
+def test_trouble_of_nodes_is_found_and_told(page: Page, loop: Loop) -> None:
+    tables = small()
+    nodes = {**tables["nodes"], "b": {"pool": "infer", "trouble": "not ready, cordoned"}}
+    with loop.entered(site(feed_of({**tables, "nodes": nodes}))) as url:
+        page.open(f"{url}#view=table&text=cordoned")
+        assert page.text("#count") == "2 of 4 devices"
+        assert "b: not ready, cordoned" in page.text("#table .body")
+        page.js("location.hash = 'text=infer'")
+        page.until("return document.getElementById('count').textContent === '2 of 4 devices'")
+
+
 def test_what_changes_in_the_cluster_changes_on_the_page(page: Page, loop: Loop) -> None:
     with loop.entered(following()) as (api, _, dashboard), loop.entered(site(dashboard.feed)) as url:
         page.open(f"{url}#view=table&device={GPU_0}")

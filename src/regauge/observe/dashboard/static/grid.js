@@ -179,6 +179,7 @@ export class Grid {
     row.tiles.forEach((tile, at) => {
       const x = at * row.tileWidth;
       if (label) this.#label(tile.node, x, row.y, row.tileWidth - space);
+      else if (this.calls.nodeOf(tile.node)?.trouble) this.#strike(x, row.y, row.tileWidth - space);
       tile.ids.forEach((id, index) => {
         const device = id === undefined ? null : this.calls.rowOf(id);
         if (!device) return;
@@ -196,6 +197,12 @@ export class Grid {
     context.font = "11px system-ui, sans-serif";
     context.fillStyle = trouble ? glyphs.colours.bad : glyphs.colours.faint;
     context.fillText(clipped(context, trouble ? `${node}: ${trouble}` : node, width), x, y);
+  }
+
+  /** Trouble of a node where there is no room for its name. */
+  #strike(x, y, width) {
+    this.context.fillStyle = this.glyphs.colours.bad;
+    this.context.fillRect(x, y - 4, width, 2);
   }
 
   #marks() {

@@ -33,11 +33,11 @@ export function writeFragment(query) {
 const haystacks = new WeakMap();
 
 /** All words of a device in one string, made at the first search. */
-function haystack(id, row, pool) {
+function haystack(id, row) {
   let found = haystacks.get(row);
   if (found === undefined) {
     const holders = (row.holders ?? []).flatMap((one) => [one.pod, one.claim, one.workload, one.container, one.resource]);
-    const words = [id, row.node, pool, row.source, row.devicePool, row.model, row.identity, row.trouble, row.note];
+    const words = [id, row.node, row.source, row.devicePool, row.model, row.identity, row.trouble, row.note];
     found = [...words, ...(row.taints ?? []), ...holders, ...holdersOf(row)].filter(Boolean).join(" ").toLowerCase();
     haystacks.set(row, found);
   }
@@ -54,12 +54,12 @@ export function search(query, devices, nodes) {
   const found = new Set();
   const counts = { state: {}, stack: {}, health: {} };
   for (const [id, row] of devices) {
-    const pool = nodes.get(row.node)?.pool ?? "";
+    const { pool = "", trouble = "" } = nodes.get(row.node) ?? {};
     if (query.pool && pool !== query.pool) continue;
     if (node && !row.node.toLowerCase().includes(node)) continue;
     if (words.length) {
-      const text = haystack(id, row, pool);
-      if (!words.every((word) => text.includes(word))) continue;
+      const text = haystack(id, row);
+      if (!words.every((word) => text.includes(word) || pool.toLowerCase().includes(word) || trouble.includes(word))) continue;
     }
     const is = { state: stateOf(row), stack: stackOf(row), health: healthOf(row) };
     const misses = LISTS.filter((name) => query[name].size && !query[name].has(is[name]));

@@ -8,8 +8,8 @@ const AROUND = 6;
 const natural = new Intl.Collator("en", { numeric: true });
 const COLUMNS = [
   ["device", (id, row) => `${id.split("/").at(-1)} of ${row.source}`],
-  ["node", (_, row) => row.node],
-  ["node pool", (_, row, pool) => pool],
+  ["node", (_, row, node) => (node.trouble ? `${row.node}: ${node.trouble}` : row.node)],
+  ["node pool", (_, _row, node) => node.pool ?? ""],
   ["served by", (_, row) => STACKS[stackOf(row)][0]],
   ["state", (_, row) => STATES[stateOf(row)][0]],
   ["health", (_, row) => row.trouble ?? (row.taints?.length ? `tainted ${row.taints.join(", ")}` : "")],
@@ -80,7 +80,7 @@ export class DeviceTable {
     const text = COLUMNS[this.#by][1];
     const keyed = [...ids].map((id) => {
       const row = this.calls.rowOf(id) ?? {};
-      return [text(id, row, this.calls.nodeOf(row.node)?.pool ?? ""), id];
+      return [text(id, row, this.calls.nodeOf(row.node) ?? {}), id];
     });
     const way = this.#down ? -1 : 1;
     return keyed.sort((one, other) => way * natural.compare(one[0], other[0])).map(([, id]) => id);
@@ -98,7 +98,7 @@ export class DeviceTable {
 
   #row(id, at, active) {
     const row = this.calls.rowOf(id) ?? { node: "", source: "" };
-    const pool = this.calls.nodeOf(row.node)?.pool ?? "";
+    const node = this.calls.nodeOf(row.node) ?? {};
     const element = h("div", {
       class: `row${row.trouble ? " bad" : ""}`,
       role: "row",
@@ -110,7 +110,7 @@ export class DeviceTable {
     element.style.transform = `translateY(${at * ROW}px)`;
     const glyph = { stack: stackOf(row), state: stateOf(row), health: healthOf(row) };
     COLUMNS.forEach(([, text], column) => {
-      const words = text(id, row, pool);
+      const words = text(id, row, node);
       const sample = column === 0 ? this.glyphs.sample({ ...glyph, counted: row.counted, tainted: row.taints?.length > 0 }, 12) : "";
       element.append(h("div", { role: "gridcell", title: column === 0 ? id : words }, sample, words));
     });
