@@ -44,10 +44,11 @@ def wildcards(ground: Ground) -> Iterator[Spot]:
 
 def _wide(rule: Rule) -> Iterator[str]:
     groups = some([one or "core" for one in items(rule.get("apiGroups"))])
-    if "*" in items(rule.get("verbs")):
+    verbs = [str(one) for one in items(rule.get("verbs"))]
+    if "*" in verbs:
         yield f"all verbs on {some(list(items(rule.get('resources'))) or list(items(rule.get('nonResourceURLs'))))}"
-    elif {"*", "*/*"} & set(items(rule.get("resources"))) and set(WRITES) & set(items(rule.get("verbs"))):
-        yield f"{some(list(items(rule.get('verbs'))))} on all resources of {groups}"
+    elif any(one in ("*", "*/*") for one in items(rule.get("resources"))) and set(WRITES) & set(verbs):
+        yield f"{some(verbs)} on all resources of {groups}"
 
 
 def slices_of_any_node(ground: Ground) -> Iterator[Spot]:
@@ -169,7 +170,7 @@ def driver_config(ground: Ground) -> Iterator[Spot]:
                 if (
                     group not in _CLUSTER_GROUPS
                     and vendor in vendors
-                    and {"*", *WRITES} & set(items(rule.get("verbs")))
+                    and any(one in ("*", *WRITES) for one in items(rule.get("verbs")))
                 ):
                     told.append(f"write {some(kinds)} of {group}, which is of {vendors[vendor]}")
         if told:

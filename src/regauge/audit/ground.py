@@ -325,6 +325,7 @@ def items(value: Any) -> tuple[Any, ...]:
 
 def some(names: object, most: int = 5) -> str:
     """A few names, and how many more."""
-    every = list(dict.fromkeys(names)) if isinstance(names, list | tuple | set | frozenset | dict) else [names]
-    shown = ", ".join(str(one) for one in every[:most])
+    listed = names if isinstance(names, list | tuple | set | frozenset | dict) else [names]
+    every = list(dict.fromkeys(map(str, listed)))
+    shown = ", ".join(every[:most])
     return f"{shown} and {len(every) - most} more" if len(every) > most else shown

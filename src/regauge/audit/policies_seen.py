@@ -15,7 +15,7 @@ POLICY, BINDING = (_GROUP, "ValidatingAdmissionPolicy"), (_GROUP, "ValidatingAdm
 def guards(ground: Ground, group: str, resource: str) -> tuple[Document, ...]:
     """Bound policies that deny and look at a resource. What they say of it is not judged."""
     bound = {
-        mapping(one.object.get("spec")).get("policyName")
+        str(mapping(one.object.get("spec")).get("policyName"))
         for one in ground.snapshot.documents(BINDING)
         if "Deny" in items(mapping(one.object.get("spec")).get("validationActions"))
     }
@@ -39,4 +39,4 @@ def _rules(policy: Document) -> Iterator[Mapping[str, Any]]:
 
 def _looks(rule: Mapping[str, Any], group: str, resource: str) -> bool:
     groups, resources = items(rule.get("apiGroups")), items(rule.get("resources"))
-    return bool({group, "*"} & set(groups)) and bool({resource, "*", "*/*"} & set(resources))
+    return any(one in (group, "*") for one in groups) and any(one in (resource, "*", "*/*") for one in resources)
