@@ -109,6 +109,9 @@ def _spec(
     look = looker(bench.ground.rules)
     if digest_of(form(one.spec, look)) != one.hash:
         return bench.tell(f"{path}.hash", what, Kept.BROKEN, _EDITED)
+    if found is None and seen and isinstance(one, FlavorPin):
+        told = "there is none in the cluster: --flavors FILE gives those that are kept elsewhere"
+        return bench.tell(path, what, Kept.BROKEN, told)
     if found is None:
         return _missing(bench, path, what, seen)
     if found.hash == one.hash:

@@ -41,6 +41,7 @@ from regauge.audit import (
     with_answers,
     write_contract,
 )
+from regauge.audit.autoscalers import autoscaling
 from regauge.base import InputError, Where
 from regauge.features import rules
 from regauge.model import Document, Snapshot
@@ -224,6 +225,36 @@ def test_an_autoscaler_needs_a_statement_with_its_date_and_version() -> None:
         "autoscaler.statement: the statement is of 2027-01-01, which is to come"
     ]
     assert with_statement(kubernetes="1.35") == ["autoscaler.statement: it was said for Kubernetes 1.35, this is 1.36"]
+
+
+NODE_POOL = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}}
+IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler@sha256:0"
+SIGNS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({**POD, "metadata": {"name": "other"}, "spec": {"containers": [{"image": IMAGE}]}}, "cluster-autoscaler"),
+    (NODE_POOL, "karpenter"),
+    ({**node("n9", "x"), "metadata": {"name": "n9", "labels": {"karpenter.sh/nodepool": "x"}}}, "karpenter"),
+    ({**node("n9", "x"), "metadata": {"name": "n9", "labels": {"eks.amazonaws.com/compute-type": "auto"}}}, "eks-auto-mode"),
+)  # fmt: skip
+
+
+@pytest.mark.row(162, how="unit")
+@pytest.mark.parametrize(("sign", "name"), SIGNS)
+def test_what_shows_an_autoscaler(sign: dict[str, Any], name: str) -> None:
+    found = autoscaling(ground(*ESTATE, sign))
+    assert (found.names, found.surely_none, len(found.evidence)) == ((name,), False, 1)
+
+
+@pytest.mark.parametrize(("provider", "sure"), [("kind://docker/kind/n", True), ("aws:///eu/i-0", False), ("", True)])
+def test_where_no_autoscaler_can_be_out_of_sight(provider: str, sure: bool) -> None:
+    assert autoscaling(ground(POD, node("n", "x", providerID=provider))).surely_none is sure
+    assert not autoscaling(ground(node("n", "x"), unread=None)).surely_none  # no pods: nobody looked
+
+
+def test_flavors_that_are_kept_elsewhere_are_given() -> None:
+    check = checked(completed(), *without("AcceleratorFlavor"))
+    assert "--flavors FILE" in broken(check)[0]
+    (document,) = ground(*ESTATE).snapshot.documents(("regauge.dev", "AcceleratorFlavor"))
+    assert checked(completed(), *without("AcceleratorFlavor"), facts=changed(FACTS, flavors=(document,))).holds
 
 
 def test_a_clouds_own_autoscaler_is_not_ruled_out_by_silence() -> None:
