@@ -253,7 +253,7 @@ def rationale(pool: str, mode: str, verdicts: Iterable[PoolVerdict]) -> str:
     counts: dict[str, int] = defaultdict(int)
     for one in fitting:
         counts[f"{one.rule}: {one.why}"] += 1
-    return "; ".join(f"{text} [{count} asks]" for text, count in counts.items())
+    return "; ".join(f"{text} [{count} ask{'s' if count > 1 else ''}]" for text, count in counts.items())
 
 
 def modes_of_nodes(ground: Ground) -> Mapping[str, str]:

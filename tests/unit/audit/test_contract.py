@@ -76,8 +76,8 @@ def test_a_contract_is_what_the_estate_is() -> None:
         ("DynamicResourceAllocation", "stable", True),
     ]
     assert [(one.name, one.mode, one.serves, one.rationale) for one in made.node_pools] == [
-        ("fast", "dra", ("gpu.example.com",), "V7: it needs attributes [1 asks]"),
-        ("slow", "device-plugin", ("example.com/gpu",), "V2: a count is enough [1 asks]"),
+        ("fast", "dra", ("gpu.example.com",), "V7: it needs attributes [1 ask]"),
+        ("slow", "device-plugin", ("example.com/gpu",), "V2: a count is enough [1 ask]"),
     ]
     assert [(one.mode, one.canary) for one in made.modes] == [("device-plugin", "pool slow"), ("dra", "node n1")]
     assert made.drivers[1].images == ("registry/driver:1",)
