@@ -43,6 +43,8 @@ _PLAIN_KEYS = frozenset(("node-pool", "nodepool", "agentpool", "pod-template-has
 SHORTEST_PREFIX = 4
 """A shorter name is as likely a word of something else."""
 _WORDS = frozenset(("true", "false", "none", "yes", "no", "default", "linux", "amd64", "arm64"))
+_QUOTED = re.compile(r'"([^"]*)"')
+_TELLING = ("message", "note")
 _MEANINGLESS = re.compile(r"[0-9.]*|[0-9a-f]{8,}")
 
 
@@ -108,7 +110,7 @@ def anonymised(estate: Estate) -> Estate:
     """The estate with the names of people's things replaced, each everywhere by the same word; without files of nodes."""
     names = dict(_replacements(estate.snapshot))
     documents = [
-        Document(_renamed(_without_notes(document.object), names), document.where)
+        Document(_renamed(_unquoted(_without_notes(document.object), names), names), document.where)
         for document in estate.snapshot.all_documents()
     ]
     return replace(estate, snapshot=Snapshot.of(documents), source="an anonymised bundle", nodes={}, warnings=())
@@ -212,6 +214,17 @@ def _without_notes(object_: Object) -> Object:
     """Without annotations of unknown domains, addresses, and images of what is not the vendor's."""
     new: Object = _plain(object_, _serves_devices(object_) or _is_of_plugin(object_))
     return new
+
+
+def _unquoted(object_: Object, names: Mapping[str, str]) -> Object:
+    """An event without what it quotes and nobody here is called: volumes and the like, of which nothing is collected."""
+    if object_.get("kind") != "Event":
+        return object_
+
+    def told(text: str) -> str:
+        return _QUOTED.sub(lambda found: found[0] if found[1] in names else '"..."', text)
+
+    return {key: told(value) if key in _TELLING and isinstance(value, str) else value for key, value in object_.items()}
 
 
 def _is_of_plugin(object_: Object) -> bool:

@@ -241,6 +241,19 @@ def test_rights_stay_what_they_are_when_people_lose_their_names() -> None:
     assert everybody.name == f"system:serviceaccounts:{account.namespace}"
 
 
+def test_events_do_not_tell_names_of_what_is_not_collected() -> None:
+    message = 'persistentvolumeclaim "payroll-data" not found; claim "ledger" of pod "ledger-0" waits'
+    about = {"kind": "Pod", "namespace": "default", "name": "ledger-0"}
+    estate = small(
+        thing("Pod", "ledger-0"),
+        thing("Event", "ledger-0.18ec95", involvedObject=about, reason="FailedScheduling", message=message),
+    )
+    (event,) = anonymised(estate).snapshot.documents(CORE_EVENT)
+    assert event.object["message"] == 'persistentvolumeclaim "..." not found; claim "..." of pod "pod-1" waits'
+    assert event.object["involvedObject"]["name"] == "pod-1"
+    assert "ledger" not in json.dumps(event.object)
+
+
 def test_the_rights_that_are_shipped_are_those_that_are_used() -> None:
     text = (ROOT / "deploy/collect/rbac.yaml").read_bytes()
     role = next(d.object for d in read_documents(text, "rbac.yaml") if d.kind == "ClusterRole")
