@@ -244,7 +244,9 @@ def _print_way(one: GangAnswer, found: GangCheck) -> None:
     """What is in the way of one gang, what it holds, what to do."""
     if one.partial:
         tell()
-        tell(f"{one.gang} holds {one.devices} devices and cannot run: {one.advice}")
+        stuck = any(one.gang in item.gangs for item in found.deadlocks)
+        what = "it is in the deadlock below" if stuck else one.advice
+        tell(f"{one.gang} holds {one.devices} devices and cannot run: {what}")
     elif one.would_hold:
         tell()
         held = f"{one.would_hold} of the {one.least} pods it needs would get places"

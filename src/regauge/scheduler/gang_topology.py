@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from regauge.base import Randomness
 from regauge.model.core import Pod
 from regauge.scheduler.gang_kinds import TopologyWish
-from regauge.scheduler.gang_search import GangPlaces, place_together
+from regauge.scheduler.gang_search import Choice, GangPlaces, in_order, place_together
 from regauge.scheduler.state import State
 
 MOST_DOMAINS = 512
@@ -85,6 +85,16 @@ def place_in_topology(asked: Asked, wish: TopologyWish, state: State, random: Ra
     return InTopology(anywhere if not wish.required else best or _none(conflict), tuple(told), conflict)
 
 
+def most_in_order(asked: Asked, wish: TopologyWish, state: State, random: Randomness) -> list[Choice]:
+    """What the pods would get one by one in the domain that takes the most of them."""
+    best: list[Choice] = []
+    for nodes in list(_domains(wish, state).values())[:MOST_DOMAINS]:
+        with _only(nodes, state):
+            choices, _ = in_order(asked.waiting, state, random)
+        best = choices if len(choices) > len(best) else best
+    return best
+
+
 def _rank(found: GangPlaces) -> tuple[bool, bool, int, bool]:
     return found.fits, found.in_order, found.lucky, not found.complete
 
@@ -149,4 +159,4 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-__all__ = ["Asked", "GangDomain", "InTopology", "place_in_topology"]
+__all__ = ["Asked", "GangDomain", "InTopology", "most_in_order", "place_in_topology"]

@@ -14,10 +14,10 @@ from regauge.base import Randomness
 from regauge.model import Rules, Snapshot
 from regauge.model.core import Pod
 from regauge.model.resource import ResourceClaim
-from regauge.scheduler.gang_kinds import Gang
+from regauge.scheduler.gang_kinds import Gang, TopologyWish
 from regauge.scheduler.gang_members import find_gangs
 from regauge.scheduler.gang_search import DEFAULT_STEPS, Choice, GangPlaces, give_back, in_order, place_together, take
-from regauge.scheduler.gang_topology import Asked, InTopology, place_in_topology
+from regauge.scheduler.gang_topology import Asked, InTopology, most_in_order, place_in_topology
 from regauge.scheduler.nodes import Key
 from regauge.scheduler.state import State, group_key
 from regauge.scheduler.stored import as_stored
@@ -127,24 +127,27 @@ class GangWorld:
         """Places for as many of its pods as it lacks. `quick`: one draw that goes well is enough."""
         pods = self.pods(gang)
         waiting = [one for one in pods if not one.spec.node_name]
-        wish = gang.topology
-        if wish is not None and not self._heeds(gang):
-            wish = None
+        wish = self._wish(gang)
         if wish is None:
             found = place_together(waiting, self.lacks(gang), self.state, self.random, self.steps, quick=quick)
             return InTopology(found, (), "")
         asked = Asked(waiting, self.placed(gang), self.lacks(gang), self.steps, quick)
         return place_in_topology(asked, wish, self.state, self.random)
 
-    def _heeds(self, gang: Gang) -> bool:
-        """Whether somebody heeds its topology: for pod groups of Kubernetes that takes a gate."""
-        return gang.about.gate == "" or self.state.rules.on("TopologyAwareWorkloadScheduling")
+    def _wish(self, gang: Gang) -> TopologyWish | None:
+        """Its topology, if somebody heeds it: for pod groups of Kubernetes that takes a gate."""
+        heeded = gang.about.gate == "" or self.state.rules.on("TopologyAwareWorkloadScheduling")
+        return gang.topology if heeded else None
 
     def in_order(self, gang: Gang) -> tuple[list[Choice], str]:
-        """The places that its pods would get one by one, enough of them or not."""
+        """The places that its pods would get one by one, enough of them or not, in one domain if it has to be one."""
         waiting = [one for one in self.pods(gang) if not one.spec.node_name]
         start = self.state.start
+        wish = self._wish(gang)
         try:
+            if wish is not None and wish.required:
+                asked = Asked(waiting, self.placed(gang), self.lacks(gang), self.steps)
+                return most_in_order(asked, wish, self.state, self.random), ""
             return in_order(waiting, self.state, self.random)
         finally:
             self.state.start = start

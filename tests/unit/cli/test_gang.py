@@ -130,7 +130,7 @@ def test_each_group_of_a_leader_worker_set_is_a_gang(tmp_path: Path) -> None:
 @pytest.mark.row(116, how="unit")
 @pytest.mark.row(233, how="unit")
 @pytest.mark.row(269, how="unit")
-def test_gangs_that_hold_and_wait_block_each_other(tmp_path: Path) -> None:
+def test_gangs_that_hold_and_wait_block_each_other(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     objects = cluster(4)
     for group, devices in (("a", ("gpu-0", "gpu-1")), ("b", ("gpu-2", "gpu-3"))):
         objects += kueue_pod(f"{group}-0", group, 2, "n0", devices)
@@ -150,10 +150,8 @@ def test_gangs_that_hold_and_wait_block_each_other(tmp_path: Path) -> None:
     _, out, _ = run(str(tmp_path))
     assert "They block each other" in out and "HOLDS AND WAITS" in out
     assert "deadlock: pod group of Kueue team/a -> pod group of Kueue team/b -> pod group of Kueue team/a" in out
-    assert (
-        "pod group of Kueue team/a holds 2 devices and cannot run: let pod group of Kueue team/a give back what it holds"
-        in out
-    )
+    assert "pod group of Kueue team/a holds 2 devices and cannot run: it is in the deadlock below" in out
+    compare(DIRECTORY / "gang", "deadlock.txt", out, rewrite=request.config.getoption("--rewrite"))
 
 
 def test_a_gang_whose_pods_are_all_placed_is_good(tmp_path: Path) -> None:
@@ -185,6 +183,21 @@ def test_pod_groups(tmp_path: Path) -> None:
     assert (gang["pods"], gang["least"], gang["answer"], code) == (3, 2, "can be placed", 0)
     code, (gang,) = checked(tmp_path, [*cluster(3), group, *pods])
     assert (gang["answer"], code) == ("cannot be placed", 1)
+
+
+@pytest.mark.row(117, how="unit")
+def test_a_topology_in_the_way_of_devices_is_shown(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    objects = cluster(2, 4, 2, 2)
+    for one in objects:
+        if one["kind"] == "Node":
+            one["metadata"]["labels"] = {"rack": f"r{int(one['metadata']['name'][1:]) // 2}"}
+    set_ = job_set(2, 2)
+    inner = set_["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    inner["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}
+    (tmp_path / "dump.yaml").write_text(yaml.safe_dump_all([*objects, set_]))
+    code, out, _ = run(str(tmp_path))
+    assert code == 1
+    compare(DIRECTORY / "gang", "topology.txt", out, rewrite=request.config.getoption("--rewrite"))
 
 
 # -- gang whatif

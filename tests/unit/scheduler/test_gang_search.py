@@ -14,10 +14,12 @@ from tests.support import shared
 from tests.unit.scheduler.making import DRIVER, RULES, device_class, node, pod, slice_of, state
 
 from regauge.base import Where
+from regauge.features import rules
 from regauge.model import Document, Snapshot, view
-from regauge.model.core import Pod
+from regauge.model.core import Pod, PodSchedulingGroup
 from regauge.model.resource import ResourceClaim
-from regauge.scheduler import State, as_stored
+from regauge.model.scheduling import PodGroup
+from regauge.scheduler import State, as_stored, schedule_group
 from regauge.scheduler.gang_search import place_together
 
 One = tuple[int, frozenset[int]]
@@ -171,3 +173,32 @@ def test_equal_to_trying_out_everything(devices: list[int], wishes: list[Wish], 
     assert not made.pending
     assert not any(made.is_assumed(("default", one.metadata.name)) for one in pods)
     assert not any(made.devices.is_flying(one.metadata.uid) for one in made.claims.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 3), min_size=1, max_size=2),
+    st.lists(WISH, min_size=2, max_size=3),
+    st.data(),
+    st.permutations(range(3)),
+)
+def test_the_scheduler_of_the_cluster_inside_does_what_is_told(
+    devices: list[int], wishes: list[Wish], data: st.DataObject, order: list[int]
+) -> None:
+    """In any order of the pods: always, never, or either where chance is told to decide."""
+    needed = data.draw(st.integers(1, len(wishes)))
+    made, pods = world(devices, wishes)
+    found = place_together(pods, needed, made, random.Random(1), steps=100_000)
+    group = {"metadata": {"name": "pg", "namespace": "default", "uid": "uid-pg"}}
+    spec = {"schedulingPolicy": {"gang": {"minCount": needed}}}
+    made.rules = rules("1.36", {"GenericWorkload": True, "GangScheduling": True})
+    made.put_group(view({**group, "spec": spec}, PodGroup))
+    members = [
+        replace(one, spec=replace(one.spec, scheduling_group=PodSchedulingGroup(pod_group_name="pg"))) for one in pods
+    ]
+    for one in members:
+        made.put_pod(one)
+    shuffled = [members[index] for index in order if index < len(members)]
+    outcome = schedule_group(("default", "pg"), shuffled, made, random.Random(order[0]))
+    assert outcome.fits or not found.in_order
+    assert not outcome.fits or found.lucky
