@@ -154,6 +154,12 @@ def test_the_page_needs_nothing_from_elsewhere_and_has_no_script_in_it() -> None
             assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|<style|javascript:", text), name
 
 
+def test_modules_are_short_and_so_are_their_lines() -> None:
+    for name, (_, data) in packaged().items():
+        lines = data.decode().splitlines()
+        assert not name.endswith(".js") or (len(lines) <= 350 and max(map(len, lines)) <= 130), name
+
+
 def test_every_module_that_is_imported_is_there() -> None:
     for name, (_, data) in packaged().items():
         for other in re.findall(r"from \"\./([\w.]+)\"", data.decode()):

@@ -15,6 +15,22 @@ export function h(tag, options = {}, ...children) {
   return element;
 }
 
+const spanOf = (name) => (...children) => h("span", { class: name }, children);
+export const bold = (...children) => h("b", {}, children);
+export const faint = spanOf("faint");
+export const bad = spanOf("bad");
+export const heading = (...children) => h("h3", {}, children);
+export const bullets = (rows) => h("ul", {}, rows.map((row) => h("li", {}, row)));
+
+/** Names with their values, those without one left out. */
+export function definitions(pairs) {
+  const rows = pairs.filter(([, value]) => Boolean(value));
+  return rows.length ? h("dl", {}, rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])) : "";
+}
+
+/** A button that looks like a link. */
+export const link = (text, click) => h("button", { type: "button", class: "link", on: { click } }, text);
+
 export const byId = (id) => document.getElementById(id);
 
 /** Calls `work` once in the next frame, however often it is asked for. */

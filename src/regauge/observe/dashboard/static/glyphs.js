@@ -46,7 +46,10 @@ export class Glyphs {
   sample(kind, size = 14) {
     const whole = { stack: "dra", state: "allocated", health: "good", ...kind };
     const key = `${size} ${Object.values(whole).join(" ")}`;
-    if (!this.#samples.has(key)) this.#samples.set(key, this.#sprite(size, devicePixelRatio || 1, whole, kind.tainted).toDataURL());
+    if (!this.#samples.has(key)) {
+      const sprite = this.#sprite(size, devicePixelRatio || 1, whole, kind.tainted);
+      this.#samples.set(key, sprite.toDataURL());
+    }
     const side = size + 2 * MARGIN;
     return h("img", { class: "sample", src: this.#samples.get(key), width: side, height: side, alt: "" });
   }

@@ -1,6 +1,6 @@
 // Puts the page together: tables in, query in the fragment, grid or table in the middle, the rest beside it.
 
-import { byId, eachFrame, h } from "./dom.js";
+import { byId, eachFrame, h, link } from "./dom.js";
 import { Drawer } from "./drawer.js";
 import { Glyphs } from "./glyphs.js";
 import { Grid } from "./grid.js";
@@ -40,7 +40,13 @@ const grid = new Grid(
 );
 const table = new DeviceTable(byId("table"), glyphs, opening);
 const side = new Side(byId("tabs"), byId("panel"), store, { open: openFrom, tab: showTab });
-const drawer = new Drawer(byId("drawer"), byId("side"), store, glyphs, { opened, closed, home: focusDevices, device: goTo, node: showNode });
+const drawer = new Drawer(byId("drawer"), byId("side"), store, glyphs, {
+  opened,
+  closed,
+  deviceLink,
+  home: focusDevices,
+  node: showNode,
+});
 const drawn = eachFrame(draw);
 
 // -- news
@@ -112,13 +118,11 @@ function tellFacets(counts) {
 
 function makeFacets() {
   for (const [facet, [place, values, kind]] of Object.entries(FACETS)) {
-    const buttons = Object.entries(values).map(([value, [label, text]]) =>
-      h(
-        "button",
-        { type: "button", class: "chip", title: text, data: { value }, "aria-pressed": "false", on: { click: () => toggle(facet, value) } },
-        glyphs.sample(kind(value)), h("span", {}, label), h("span", { class: "number" }, ""),
-      ),
-    );
+    const buttons = Object.entries(values).map(([value, [label, text]]) => {
+      const press = { click: () => toggle(facet, value) };
+      const options = { type: "button", class: "chip", title: text, data: { value }, "aria-pressed": "false", on: press };
+      return h("button", options, glyphs.sample(kind(value)), h("span", {}, label), h("span", { class: "number" }, ""));
+    });
     byId(place).replaceChildren(...buttons);
   }
 }
@@ -194,6 +198,11 @@ function goTo(id) {
   if (!found.has(id)) clear();
   drawer.open("device", id);
   requestAnimationFrame(() => requestAnimationFrame(() => (query.view === "grid" ? grid.mark(id) : table.mark(id))));
+}
+
+/** The name of a device, as a link where there is a row of that name. */
+function deviceLink(id) {
+  return rowOf(id) ? link(id, () => goTo(id)) : id;
 }
 
 function openLinked() {

@@ -108,10 +108,16 @@ export class DeviceTable {
       on: { click: () => this.#open(id), focus: () => (this.active = id) },
     });
     element.style.transform = `translateY(${at * ROW}px)`;
-    const glyph = { stack: stackOf(row), state: stateOf(row), health: healthOf(row) };
+    const glyph = {
+      stack: stackOf(row),
+      state: stateOf(row),
+      health: healthOf(row),
+      counted: row.counted,
+      tainted: row.taints?.length > 0,
+    };
     COLUMNS.forEach(([, text], column) => {
       const words = text(id, row, node);
-      const sample = column === 0 ? this.glyphs.sample({ ...glyph, counted: row.counted, tainted: row.taints?.length > 0 }, 12) : "";
+      const sample = column === 0 ? this.glyphs.sample(glyph, 12) : "";
       element.append(h("div", { role: "gridcell", title: column === 0 ? id : words }, sample, words));
     });
     return element;
