@@ -16,6 +16,7 @@ from regauge.observe.claims_view import ClaimLine
 
 SCHEMA = "regauge.claims/v1"
 WHY_LENGTH = 90
+LONGEST_STATE = "allocated,reserved"
 MOST_LISTED = 3
 
 
@@ -115,7 +116,8 @@ class Told:
         shown = [[plain(cell).replace("\n", " ") for cell in row] for row in rows]
         if shown and not self._widths:
             columns = list(claim_columns(everywhere=everywhere, wide=wide))
-            self._widths = column_widths([columns, *shown])
+            room = [LONGEST_STATE if column == "STATE" else column for column in columns]
+            self._widths = column_widths([room, columns, *shown])
             shown = [columns, *shown] if self._headers else shown
         for row in shown:
             print(aligned(row, self._widths))

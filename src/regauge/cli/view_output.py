@@ -54,7 +54,7 @@ def column_widths(lines: Iterable[Sequence[str]]) -> list[int]:
 
 def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     """One line; a cell that is wider than its column pushes the others on."""
-    return "".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+    return "".join(f"{cell}{' ' * max(width - len(cell), _GAP)}" for cell, width in zip(cells, widths)).rstrip()
 
 
 def print_view_document(document: Any, output: ViewFormat | TimelineFormat) -> None:

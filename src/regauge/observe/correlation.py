@@ -110,9 +110,9 @@ def correlate(
     return Correlation(tuple(held), tuple(stale), taken.unseen, tuple(unknown))
 
 
-def seconds(stamp: str | None) -> float | None:
+def seconds(stamp: object) -> float | None:
     """A timestamp of the API in seconds since 1970; None where there is none, or none that can be read."""
-    if not stamp:
+    if not isinstance(stamp, str) or not stamp:
         return None
     try:
         moment = datetime.fromisoformat(stamp)

@@ -39,7 +39,7 @@ def event_moments(claim: ResourceClaim, pods: Iterable[Pod], snapshot: Snapshot)
     seen: set[str] = set()
     for document in (*snapshot.documents(CORE_EVENT), *snapshot.documents(EVENT)):
         event = document.object
-        uid = str((event.get("metadata") or {}).get("uid") or f"{document.namespace}/{document.name}")
+        uid = str(document.metadata.get("uid") or f"{document.namespace}/{document.name}")
         about: Any = event.get("involvedObject") or event.get("regarding")
         if uid in seen or document.namespace != claim.metadata.namespace or not isinstance(about, dict):
             continue
@@ -66,23 +66,24 @@ def _by_fields(pod: Pod, reason: str) -> bool:
 
 
 def _told(event: Mapping[str, Any], subject: str, step: Step) -> Iterator[Moment]:
-    series = event.get("series") or {}
+    series = _mapping(event.get("series"))
     first = _first(event, "firstTimestamp", "eventTime", "deprecatedFirstTimestamp")
-    metadata = event.get("metadata") or {}
-    at_s = first if first is not None else seconds(metadata.get("creationTimestamp"))
+    at_s = first if first is not None else _first(_mapping(event.get("metadata")), "creationTimestamp")
     if at_s is None:
         return
-    count = series.get("count") or event.get("count") or event.get("deprecatedCount") or 1
-    last = seconds(series.get("lastObservedTime")) or _first(event, "lastTimestamp", "deprecatedLastTimestamp")
+    count = next((one for one in (series.get("count"), event.get("count"), event.get("deprecatedCount")) if one), 1)
+    last = _first(series, "lastObservedTime") or _first(event, "lastTimestamp", "deprecatedLastTimestamp")
     text = str(event.get("message") or event.get("note") or event.get("reason") or "")
     text = text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
-    again = f" ({count} times in {last - at_s:.0f} s)" if count > 1 and last is not None and last > at_s else ""
-    by = (
-        event.get("reportingComponent")
-        or event.get("reportingController")
-        or (event.get("source") or {}).get("component")
-    )
-    yield Moment(at_s, step, subject, f"{text}{again}", f"event {event.get('reason', '')} of {by or 'somebody'}")
+    often = isinstance(count, int) and count > 1 and last is not None and last > at_s
+    again = f" ({count} times in {(last or at_s) - at_s:.0f} s)" if often else ""
+    reporter = event.get("reportingComponent") or event.get("reportingController")
+    by = reporter or _mapping(event.get("source")).get("component") or "somebody"
+    yield Moment(at_s, step, subject, f"{text}{again}", f"event {event.get('reason', '')} of {by}")
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _first(event: Mapping[str, Any], *names: str) -> float | None:

@@ -6,11 +6,16 @@ from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.observe.view_objects import DRIVER, claim, device, node, object_, pod, result, slice_, snapshot
 
 from regauge.base.pages import as_html
 from regauge.model import Object
+from regauge.model.node_files import NodeFile, NodeFiles, PathFacts
+from regauge.observe.dump_time import moment_of
 from regauge.observe.timeline import Certainty, Moment, PeriodKind, Step, Timeline, timeline_of
 from regauge.observe.timeline_picture import as_svg, page_of
 
@@ -212,3 +217,51 @@ def test_a_claim_that_only_exists_has_a_picture_too() -> None:
     empty = life(bare)
     assert empty.moments == () and ElementTree.fromstring(as_svg(empty)) is not None
     assert "KNOWN FROM" in as_html("life", page_of(empty))
+
+
+# -- what a dump may hold instead
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 1 << 40) | st.text(max_size=4) | st.just("2026-11-29T10:00:00Z"),
+    lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(
+        st.sampled_from(
+            [
+                "f:status", "f:allocation", "f:reservedFor", 'k:{"uid":"uid-p"}', "time", "manager", "fieldsV1", "uid",
+                "kind", "name", "component", "count", "lastObservedTime", "type", "status", "lastTransitionTime",
+                "lastHeartbeatTime",
+            ]
+        ),
+        inner,
+        max_size=3,
+    ),
+    max_leaves=6,
+)  # fmt: skip
+EVENT_FIELDS = (
+    "involvedObject", "regarding", "series", "count", "firstTimestamp", "lastTimestamp", "eventTime", "message", "note",
+    "reason", "source", "type", "reportingComponent",
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(EVENT_FIELDS), JUNK), JUNK, JUNK)
+def test_events_and_managed_fields_may_be_anything(junk: Object, managed_fields: object, conditions: object) -> None:
+    about = {"kind": "Pod", "name": "p", "uid": "uid-p"}
+    made = claim("c", result("n1", "gpu-0"), users=("p",), managedFields=managed_fields)
+    strange = object_("v1", "Event", "e", "team", **{"involvedObject": about, "reason": "BackOff", **junk})
+    there = node("n1")
+    there["status"]["conditions"] = conditions
+    known = snapshot(made, pod("p", "n1", "c"), strange)
+    (one,) = known.claims
+    found = timeline_of(one, known, {}, moment_of(snapshot(there, made)))
+    assert ElementTree.fromstring(as_svg(found)) is not None
+
+
+@given(st.binary(max_size=40) | JUNK.map(msgspec.json.encode))
+def test_checkpoints_may_be_anything(data: bytes) -> None:
+    facts = PathFacts("file", modified_s=1_796_000_000.0)
+    known = snapshot(claim("c"))
+    (one,) = known.claims
+    paths = ("/var/lib/kubelet/dra_manager_state", "/var/lib/kubelet/plugins/x/checkpoint.json")
+    for text in (data, b'{"uid-c":' + data + b"}", b'{"Data":' + msgspec.json.encode('{"uid-c":1}') + data):
+        files = NodeFiles("n", checkpoints=tuple(NodeFile(path, text, facts) for path in paths))
+        assert len(timeline_of(one, known, {"n1": files}, None).moments) >= 1
