@@ -8,9 +8,11 @@ import subprocess
 from pathlib import Path
 
 import yaml
-from tests.support import ROOT, kubectl
+from tests.support import ROOT, kubectl, program
 
 from regauge.observe import Measure, Part
+from regauge.observe.alerting import rule_groups
+from regauge.observe.registry import FAMILIES
 from regauge.observe.sources import KINDS, known_mappings, read_mappings
 from regauge.observe.sources.naming import MAPPING
 
@@ -58,3 +60,20 @@ def test_the_patch_gives_the_drivers_socket_to_the_host(tmp_path: Path) -> None:
     mounts = {one["name"]: one["mountPath"] for one in pod["containers"][0]["volumeMounts"]}
     assert mounts["run"] == "/run/regauge" and "--listen=unix:/run/regauge/driver.sock" in pod["containers"][0]["args"]
     assert daemon["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 1}
+
+
+def test_prometheus_takes_the_configuration_that_is_shown(tmp_path: Path) -> None:
+    (shown,) = [one for one in SNIPPETS if "scrape_configs" in one]
+    config = yaml.safe_load(shown)
+    for job in config["scrape_configs"]:
+        if job.pop("kubernetes_sd_configs", None) is not None:  # Debian's program is built without it
+            job["static_configs"] = [{"targets": ["127.0.0.1:9836"]}]
+    (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(config))
+    layers = {family.full_name: family.layer.value for family in FAMILIES}
+    (tmp_path / "regauge.rules.yaml").write_text(yaml.safe_dump(rule_groups(layers)))
+    done = subprocess.run(
+        [program("promtool"), "check", "config", "--syntax-only", "prometheus.yaml"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(job["honor_labels"] for job in config["scrape_configs"])
