@@ -133,11 +133,12 @@ def _live(kubeconfig: str | None, context: str | None, asked: Asked) -> Work:
         import os
 
         from regauge.cli.reading import with_gates
-        from regauge.collect import AUDIT_KINDS, LIVE_KINDS, Estate
+        from regauge.collect import Estate
         from regauge.host import RealClock
         from regauge.kube.config import load_connection
         from regauge.kube.http import HttpClient
         from regauge.model import Snapshot
+        from regauge.observe.dashboard import followed_kinds
         from regauge.observe.watching import Watched
 
         client = HttpClient(load_connection(os.environ, kubeconfig=kubeconfig or "", context=context or ""))
@@ -146,7 +147,7 @@ def _live(kubeconfig: str | None, context: str | None, asked: Asked) -> Work:
             source = f"context {context}" if context else "the current context"
             estate = await with_gates(client, Estate(Snapshot.of(()), source, version.git_version))
             dashboard = begin(rules_of(estate, *asked))
-            watched = Watched(client, RealClock(), (*LIVE_KINDS, *AUDIT_KINDS))
+            watched = Watched(client, RealClock(), followed_kinds())
             await asyncio.gather(watched.run(), dashboard.follow(watched, estate))
         finally:
             await client.close()

@@ -4,7 +4,7 @@ from regauge.collect.bundle import bundle_bytes, read_bundle, read_node_record
 from regauge.collect.diagnosing import Ailment, Diagnosed, Diagnosis, ailments
 from regauge.collect.estate import Estate, Skipped
 from regauge.collect.files import load_estate, sample_estate
-from regauge.collect.live import AUDIT_KINDS, LIVE_KINDS, collect_live, list_newest
+from regauge.collect.live import AUDIT_KINDS, LIVE_KINDS, collect_live, list_newest, operator_kinds
 from regauge.collect.node import read_node
 from regauge.collect.node_tree import NodeTree
 from regauge.collect.privacy import anonymised, without_secrets
@@ -26,6 +26,7 @@ __all__ = [
     "collect_live",
     "list_newest",
     "load_estate",
+    "operator_kinds",
     "read_bundle",
     "read_node",
     "read_node_record",

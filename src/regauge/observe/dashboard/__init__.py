@@ -7,6 +7,16 @@ are imported by name: they load an HTTP server, which not every program needs.
 from regauge.observe.dashboard.door import SHORTEST_TOKEN, Door
 from regauge.observe.dashboard.feed import Feed
 from regauge.observe.dashboard.tables import Delta, applied, delta_between
-from regauge.observe.dashboard.updating import Dashboard, World
+from regauge.observe.dashboard.updating import Dashboard, World, followed_kinds
 
-__all__ = ["SHORTEST_TOKEN", "Dashboard", "Delta", "Door", "Feed", "World", "applied", "delta_between"]
+__all__ = [
+    "SHORTEST_TOKEN",
+    "Dashboard",
+    "Delta",
+    "Door",
+    "Feed",
+    "World",
+    "applied",
+    "delta_between",
+    "followed_kinds",
+]

@@ -14,8 +14,8 @@ from typing import Any
 
 from regauge.audit import AuditInput, Ground, audit_ground
 from regauge.base import Clock, Randomness
-from regauge.collect import Estate, reports_of
-from regauge.model import Rules, Snapshot
+from regauge.collect import AUDIT_KINDS, LIVE_KINDS, Estate, operator_kinds, reports_of
+from regauge.model import Kind, Rules, Snapshot
 from regauge.observe.dashboard.details import device_details
 from regauge.observe.dashboard.devices import Idle, device_tables
 from regauge.observe.dashboard.feed import Feed
@@ -41,6 +41,11 @@ _EMPTY = "the input holds no "
 """Of files that may mean that nobody collected it; a cluster that was asked has none, or says that it may not be read."""
 
 LOOK_AROUND_S = 1.0
+
+
+def followed_kinds() -> tuple[Kind, ...]:
+    """What of a cluster is followed: all that an audit of it reads."""
+    return (*LIVE_KINDS, *operator_kinds(), *AUDIT_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from tests.unit.observe.dashboard.estates import DRIVER, claim, device_class, no
 
 from regauge.base import BugError
 from regauge.cluster.bootstrap import new_api_server
-from regauge.collect import AUDIT_KINDS, LIVE_KINDS, Estate
+from regauge.collect import Estate
 from regauge.features import rules
 from regauge.host import RealClock
 from regauge.kube import MemoryClient
 from regauge.model import Kind, Snapshot
 from regauge.model.kinds import DEVICE_CLASS, NAMESPACE, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from regauge.observe.dashboard import Dashboard, Feed, World
+from regauge.observe.dashboard import Dashboard, Feed, World, followed_kinds
 from regauge.observe.watching import Watched
 
 GPU_0 = f"{DRIVER}/a/gpu-0"
@@ -78,7 +78,7 @@ async def following() -> AsyncIterator[tuple[Any, Reader, Dashboard]]:
         api.create(
             kind, {**object_, "metadata": {"name": object_["metadata"]["name"]}}, "team" if kind.namespaced else ""
         )
-    watched = Watched(client, RealClock(), (*LIVE_KINDS, *AUDIT_KINDS))
+    watched = Watched(client, RealClock(), followed_kinds())
     estate = Estate(Snapshot.of(()), "test", "v1.36.3")
     tasks = [asyncio.create_task(watched.run()), asyncio.create_task(dashboard.follow(watched, estate))]
     try:

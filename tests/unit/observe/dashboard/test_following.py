@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
+from tests.support import ROOT
 from tests.unit.observe.dashboard.estates import DRIVER, node, slice_of, snapshot_of
 from tests.unit.observe.dashboard.followed import GPU_0, Reader, allocate, following, new_dashboard, play, until
 
@@ -15,9 +16,9 @@ from regauge.cluster.bootstrap import new_api_server
 from regauge.collect import LIVE_KINDS, Estate, sample_estate
 from regauge.host import RealClock
 from regauge.kube import ServerUnavailable
-from regauge.model import Snapshot
+from regauge.model import Snapshot, read_documents
 from regauge.model.kinds import RESOURCE_CLAIM
-from regauge.observe.dashboard import updating
+from regauge.observe.dashboard import followed_kinds, updating
 from regauge.observe.watching import Watched
 
 
@@ -122,3 +123,19 @@ def test_a_mistake_in_a_rule_is_told_and_the_devices_stay(monkeypatch: pytest.Mo
         assert dashboard.feed.tables["devices"]
 
     play(scene)
+
+
+def test_the_rights_that_are_shipped_are_those_that_are_used() -> None:
+    text = (ROOT / "deploy/dashboard/rbac.yaml").read_bytes()
+    role = next(one.object for one in read_documents(text, "rbac.yaml") if one.kind == "ClusterRole")
+    granted = {
+        (group, resource): rule["verbs"]
+        for rule in role["rules"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
+    }
+    wanted = {(kind.group, kind.plural) for kind in followed_kinds()}
+    assert set(granted) == wanted and all(verbs == ["list", "watch"] for verbs in granted.values())
+    assert [rule for rule in role["rules"] if "nonResourceURLs" in rule] == [
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    ]

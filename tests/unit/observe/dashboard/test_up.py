@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from regauge.collect import AUDIT_KINDS, LIVE_KINDS, Estate
+from regauge.collect import Estate
 from regauge.features import rules
 from regauge.host import RealClock
 from regauge.kube.config import load_connection
 from regauge.kube.http import HttpClient
 from regauge.model import Object, Snapshot
 from regauge.model.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM
-from regauge.observe.dashboard import Dashboard, Feed, World, updating
+from regauge.observe.dashboard import Dashboard, Feed, World, followed_kinds, updating
 from regauge.observe.watching import Watched
 from regauge.rehearsal.nodes import NodeWorld
 from regauge.rehearsal.up import UpOptions, cluster_up
@@ -61,7 +61,7 @@ def test_devices_are_followed_and_with_none_free_it_shows_who_waits(
         async with cluster_up(UpOptions(tmp_path / "s", RULES)) as (started, world):
             client = HttpClient(load_connection({}, kubeconfig=str(started.kubeconfig)), {}, user_agent=READER)
             dashboard = Dashboard(Feed("run"), World(RealClock(), random.Random(0), RULES))
-            watched = Watched(client, RealClock(), (*LIVE_KINDS, *AUDIT_KINDS))
+            watched = Watched(client, RealClock(), followed_kinds())
             estate = Estate(Snapshot.of(()), "test", "v1.36.3")
             tasks = [asyncio.ensure_future(watched.run()), asyncio.ensure_future(dashboard.follow(watched, estate))]
             try:
