@@ -210,21 +210,12 @@ def counted_of(view: DevicesView, asked: str) -> tuple[CountedLine, ...]:
     return tuple(line for line in view.counted if asked in (line.resource, f"{line.node}/{line.resource}"))
 
 
-def holder_text(one: Holding) -> str:
-    """A holder in a line: pod, container, claim, request."""
-    if not one.pod:
-        return f"claim {one.namespace}/{one.claim}"
-    container = f", container {one.container}" if one.container else ""
-    via = f", claim {one.claim}" if one.claim else ""
-    request = f" ({one.request})" if one.request else ""
-    return f"pod {one.namespace}/{one.pod}{container}{via}{request}"
-
-
 def held_as(one: Holding) -> str:
-    """How a holder has a device: whole, in part, or only to look on."""
+    """How a holder has a device: whole, in part, or only to look on; through the bridge with the counted name it asked for."""
     if one.admin_access:
         return "admin"
-    return "share" if one.share_id or one.consumed else "whole"
+    bridge = f" as {one.resource}" if one.stack is Stack.DRA and one.resource else ""
+    return f"{'share' if one.share_id or one.consumed else 'whole'}{bridge}"
 
 
 def stack_word(stack: Stack) -> str:
