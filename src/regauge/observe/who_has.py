@@ -211,7 +211,7 @@ def counted_of(view: DevicesView, asked: str) -> tuple[CountedLine, ...]:
 
 
 def held_as(one: Holding) -> str:
-    """How a holder has a device: whole, in part, or only to look on; through the bridge with the counted name it asked for."""
+    """How a holder has a device: whole, in part, or only to look on; through the bridge with the name it asked for."""
     if one.admin_access:
         return "admin"
     bridge = f" as {one.resource}" if one.stack is Stack.DRA and one.resource else ""
