@@ -50,6 +50,8 @@ def serving(site: Site, pods: Pods) -> Iterator[Driver]:
         assert driver.stop() == 0
     finally:
         driver.clean()
+        site.run("delete", "deviceclass", driver.name, "--ignore-not-found")
+        site.run("delete", "resourceclaimtemplate", "one", "-n", site.tag, "--ignore-not-found")
 
 
 def record(driver: Driver, place: Path) -> Path:

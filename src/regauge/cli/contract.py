@@ -18,7 +18,7 @@ from regauge.cli.reading import Input, read_estate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from regauge.audit import Compared, ContractCheck, Difference, ReadContract
+    from regauge.audit import Compared, Contract, ContractCheck, Difference, ReadContract
     from regauge.collect import Estate
 
 CONTEXT = "context:"
@@ -53,6 +53,10 @@ Evidence = Annotated[
 Flavors = Annotated[
     str | None, typer.Option("--flavors", metavar="FILE", help="File or directory with AcceleratorFlavors.")
 ]
+Namespaces = Annotated[
+    list[str] | None,
+    typer.Option("--namespace", "-n", help="Claim templates of this namespace only; repeatable. Default: all."),
+]
 Output = Annotated[Form, typer.Option("--output", "-o", help="table, json, yaml or markdown.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="The contract.")]
 
@@ -72,6 +76,7 @@ def init_command(
     ] = Graduation.beta,
     evidence: Evidence = None,
     flavors: Flavors = None,
+    namespace: Namespaces = None,
     kube_version: KubeVersion = None,
     feature_gates: FeatureGates = None,
     kubeconfig: Kubeconfig = None,
@@ -95,7 +100,7 @@ def init_command(
     ground = Ground(audit_input(estate, rules, kube_version))
     facts = facts_of(estate, ground, read_evidence(evidence or ()), flavors)
     made = draft(ground, facts, name or estate.source, ContractPolicy(graduation=policy.value))
-    made = with_answers(made, old.contract) if old else made
+    made = _within(with_answers(made, old.contract) if old else made, namespace)
     text = write_contract(made)
     if write:
         write_file(write, text)
@@ -203,6 +208,7 @@ def diff_command(
         list[str],
         typer.Argument(metavar="A B [C...]", help="Each a bundle, directory, file, contract, or context:NAME."),
     ],
+    namespace: Namespaces = None,
     output: Output = Form.table,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -212,7 +218,7 @@ def diff_command(
 
     \b
     regauge contract diff context:east context:west
-    regauge contract diff east.zip west.zip contract.yaml -o markdown
+    regauge contract diff east.zip west.zip contract.yaml --namespace team-train -o markdown
     """
     from regauge.audit import contract_diff_document, contract_differences
     from regauge.base import InputError
@@ -222,7 +228,7 @@ def diff_command(
     twice = next((one for at, one in enumerate(clusters) if one in clusters[:at]), None)
     if twice is not None:
         raise InputError(f"{twice} stands twice", fix="name each cluster once")
-    compared = [_compared(one, kubeconfig) for one in clusters]
+    compared = [_compared(one, kubeconfig, namespace) for one in clusters]
     found = contract_differences(compared)
     if output in (Form.json, Form.yaml):
         print_document(contract_diff_document(compared, found), Format(output.value))
@@ -231,7 +237,16 @@ def diff_command(
     raise typer.Exit(1 if any(one.needed for one in found) else 0)
 
 
-def _compared(place: str, kubeconfig: str | None) -> Compared:
+def _within(contract: Contract, namespaces: Sequence[str] | None) -> Contract:
+    """The contract with the templates of some namespaces only."""
+    from msgspec.structs import replace
+
+    if not namespaces:
+        return contract
+    return replace(contract, templates=tuple(one for one in contract.templates if one.namespace in namespaces))
+
+
+def _compared(place: str, kubeconfig: str | None, namespaces: Sequence[str] | None) -> Compared:
     from regauge.audit import Compared, Ground, Proofs, Side, draft, is_contract
     from regauge.base import InputError
     from regauge.collect import AUDIT_KINDS
@@ -245,7 +260,7 @@ def _compared(place: str, kubeconfig: str | None) -> Compared:
             known = rules(contract.kubernetes.version or DEFAULT_MINOR, gates)
         except InputError as error:
             raise error.at(file=place) from None
-        return Compared(place, contract, Side(place, known))
+        return Compared(place, _within(contract, namespaces), Side(place, known))
     if place.startswith(CONTEXT):
         estate = read_estate(None, kubeconfig, place.removeprefix(CONTEXT), more=AUDIT_KINDS)
     else:
@@ -254,7 +269,7 @@ def _compared(place: str, kubeconfig: str | None) -> Compared:
         say(f"{place}: not read: {item.what}: {item.why}")
     ground = Ground(audit_input(estate, rules_of(estate, None, None), None))
     facts = facts_of(estate, ground, Proofs())
-    return Compared(place, draft(ground, facts, place), Side.of(place, ground))
+    return Compared(place, _within(draft(ground, facts, place), namespaces), Side.of(place, ground))
 
 
 def _print_diff(compared: Sequence[Compared], found: Sequence[Difference], output: Form) -> None:

@@ -91,6 +91,16 @@ def test_diff_ends_with_one_when_something_needed_differs(contract: Path, tmp_pa
     assert "| needed | DeviceClass gpu.nvidia.com |" in table.stdout
 
 
+def test_templates_of_one_namespace_only(contract: Path, tmp_path: Path) -> None:
+    other = tmp_path / "west.yaml"
+    document = yaml.safe_load(contract.read_text())
+    assert {one["namespace"] for one in document["templates"]} == {"team-research"}
+    other.write_text(yaml.safe_dump({**document, "templates": []}))
+    assert run("diff", str(contract), str(other)).exit_code == 1
+    assert run("diff", str(contract), str(other), "--namespace", "team-infer").exit_code == 0
+    assert "templates:" not in run("init", "sample", "-n", "team-infer").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
