@@ -75,10 +75,13 @@ def uses_of(holdings: Iterable[Holding]) -> Mapping[UseKey, Use]:
 
 
 def charged(history: History, uses: Mapping[UseKey, Use], now_s: float) -> Mapping[Consumer, Charge]:
-    """The charges of a history with what was used since its moment, if `uses` are those of now."""
+    """The charges of a history with what was used since its moment, if `uses` are those of now.
+
+    When the clock was put back nothing is charged for the time between.
+    """
     charges = {key: one for key, one in history.charges.items() if now_s - one.last_s <= FORGET_S}
-    if history.moment_s is None:
-        return charges | {use.consumer: Charge(0.0, 0.0, now_s) for use in uses.values()}
+    if history.moment_s is None or now_s < history.moment_s:
+        return charges | {use.consumer: Charge(0.0, 0.0, now_s) for use in uses.values() if use.consumer not in charges}
     for key in history.uses.keys() | uses.keys():
         before, after = history.uses.get(key), uses.get(key)
         if before is not None and after is not None and before.consumer == after.consumer:

@@ -86,6 +86,13 @@ def test_who_holds_nothing_any_more_is_told_for_a_day() -> None:
     assert seconds_of(looks((FORGET_S + 20.0, []), history=gone)) == {}
 
 
+def test_a_clock_that_is_put_back_takes_nothing_away() -> None:
+    told = looks(
+        (100.0, [held("a", "p")]), (110.0, [held("a", "p")]), (50.0, [held("a", "p")]), (55.0, [held("a", "p")])
+    )
+    assert seconds_of(told) == {"p": (15.0, 0.0)}
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 60), st.integers(1, 60), st.booleans()),
