@@ -51,7 +51,7 @@ def rights_matrix(ground: Ground) -> tuple[Row, ...]:
 
 def _row(ground: Ground, subject: Subject, places: tuple[str, ...]) -> Row:
     who = subject.who
-    given = [one for one in ground.rights.grants if one.subject == subject or one.subject.is_(who)]
+    given = ground.rights.of_caller(who)
     may: dict[str, str] = {}
     by: dict[str, tuple[str, ...]] = {}
     for title, group, resource, verbs, where in DEEDS:

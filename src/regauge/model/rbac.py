@@ -101,6 +101,9 @@ class Rights:
 
     def __init__(self, grants: Iterable[Grant], dangling: Iterable[Document]) -> None:
         self.grants = tuple(grants)
+        self._of: dict[Subject, list[int]] = {}
+        for place, one in enumerate(self.grants):
+            self._of.setdefault(one.subject, []).append(place)
         self.dangling = tuple(dangling)
         """Bindings whose role is not in the input: what they give is not known."""
 
@@ -125,9 +128,18 @@ class Rights:
                 )
         return cls(grants, dangling)
 
+    def of_caller(self, who: Who) -> tuple[Grant, ...]:
+        """What is given to a caller by name and groups, bindings of the cluster first."""
+        parts = who.name.removeprefix(_ACCOUNT).split(":") if who.name.startswith(_ACCOUNT) else ()
+        meant = [Subject("User", who.name), *(Subject("Group", name) for name in who.groups)]
+        if len(parts) == 2:
+            meant.append(Subject("ServiceAccount", parts[1], parts[0]))
+        places = {place for subject in meant for place in self._of.get(subject, ())}
+        return tuple(self.grants[place] for place in sorted(places))
+
     def granting(self, who: Who, action: Action) -> Grant | None:
         """The first grant by which the caller may, bindings of the cluster first; None when there is none."""
-        return next((one for one in self.grants if one.subject.is_(who) and one.allows(action)), None)
+        return next((one for one in self.of_caller(who) if one.allows(action)), None)
 
     def allows(self, who: Who, action: Action) -> bool:
         """Whether the caller may. Members of system:masters may do everything."""
