@@ -6,8 +6,7 @@ order in each domain alone; pods that are placed decide which one. Source: KEP-5
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -72,7 +71,7 @@ def place_in_topology(asked: Asked, wish: TopologyWish, state: State, random: Ra
     best: GangPlaces | None = None
     told = []
     for name, nodes in list(domains.items())[:MOST_DOMAINS]:
-        with _only(nodes, state):
+        with state.only(nodes):
             found = asked.places(state, random)
             bare = None if found.fits else _fits_bare(asked, state, random)
         told.append(GangDomain("/".join(name), len(nodes), found.fits, found.in_order, found.why, bare))
@@ -89,7 +88,7 @@ def most_in_order(asked: Asked, wish: TopologyWish, state: State, random: Random
     """What the pods would get one by one in the domain that takes the most of them."""
     best: list[Choice] = []
     for nodes in list(_domains(wish, state).values())[:MOST_DOMAINS]:
-        with _only(nodes, state):
+        with state.only(nodes):
             choices, _ = in_order(asked.waiting, state, random)
         best = choices if len(choices) > len(best) else best
     return best
@@ -116,17 +115,6 @@ def _domains(wish: TopologyWish, state: State) -> dict[tuple[str, ...], list[str
         if domain is not None:
             found.setdefault(domain, []).append(node)
     return dict(sorted(found.items()))
-
-
-@contextmanager
-def _only(names: Sequence[str], state: State) -> Iterator[None]:
-    """The state as if these were all nodes, as the scheduler looks at one domain."""
-    whole, start = state.nodes, state.start
-    state.nodes, state.start = {name: whole[name] for name in names}, 0
-    try:
-        yield
-    finally:
-        state.nodes, state.start = whole, start
 
 
 def _fits_bare(asked: Asked, state: State, random: Randomness) -> bool:

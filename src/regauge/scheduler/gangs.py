@@ -1,18 +1,19 @@
 """One attempt for a whole pod group: its pods in order, each as if those before it were placed already; all or nothing.
 
 Source: kube-scheduler schedule_one_podgroup.go, plugins/gangscheduling, framework/preemption/podgrouppreemption.go of
-1.36 (KEP-4671, KEP-5729, KEP-5710). Placements by topology (spec.schedulingConstraints) are not supported: a group that
-asks for them is not scheduled, and it says so.
+1.36 (KEP-4671, KEP-5729, KEP-5710, KEP-5732). A group with a topology (spec.schedulingConstraints) is tried in each domain by
+itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from regauge.base import Randomness
 from regauge.model.core import Pod
 from regauge.model.scheduling import PodGroup
+from regauge.scheduler.group_domains import NO_DOMAIN, best_domain, domains_of, topology_label
 from regauge.scheduler.nodes import Key, PodInfo
 from regauge.scheduler.placing import attempt_alone
 from regauge.scheduler.results import Outcome, Scheduled, SchedulerError, Unschedulable
@@ -24,7 +25,8 @@ WAITS = (
     "one or more plugins asked to wait and no plugin rejected pod"
 )
 PREEMPTS = f"{NOT_ALL}, pod group is waiting for preemption to complete"
-TOPOLOGY = "unsupported: placement of a pod group by topology (spec.schedulingConstraints)"
+NO_PREEMPTION = "workload aware preemption is not supported for pod groups with scheduling constraints"
+TOPOLOGY_PREEMPTION = "unsupported: preemption for a pod group with a topology (spec.schedulingConstraints)"
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 
 
@@ -49,9 +51,9 @@ def schedule_group(key: Key, pods: Sequence[Pod], state: State, random: Randomne
     what fits over with `State.assume`, one pod after the other.
     """
     group = state.groups.get(key)
-    constraints = group.spec.scheduling_constraints if group is not None else None
-    if constraints is not None and constraints.topology and state.rules.on("TopologyAwareWorkloadScheduling"):
-        return GroupOutcome((), False, error=TOPOLOGY)
+    label = topology_label(group)
+    if label and state.rules.on("TopologyAwareWorkloadScheduling"):
+        return _in_a_domain(key, label, pods, state, random)
     found = _Attempt(key, group, state, random).run(pods)
     if found.fits or found.error or found.victims or group is None or not state.rules.on("WorkloadAwarePreemption"):
         return found
@@ -61,14 +63,42 @@ def schedule_group(key: Key, pods: Sequence[Pod], state: State, random: Randomne
     return GroupOutcome(found.pods, False, found.message, "", victims)
 
 
+def _in_a_domain(key: Key, label: str, pods: Sequence[Pod], state: State, random: Randomness) -> GroupOutcome:
+    """The best of all domains that take the group."""
+    domains = domains_of(key, label, state)
+    if isinstance(domains, str):
+        return GroupOutcome((), False, error=domains)
+    if not domains:
+        return GroupOutcome(tuple((pod, Unschedulable(NO_DOMAIN, {})) for pod in pods), False, NO_DOMAIN)
+    found: dict[str, GroupOutcome] = {}
+    for name, nodes in domains.items():
+        with state.only(nodes):
+            found[name] = _Attempt(key, state.groups.get(key), state, random, len(domains)).run(pods)
+        if found[name].error:
+            return found[name]
+    good = {name: one for name, one in found.items() if one.fits or one.victims}
+    if good:
+        placed = {
+            name: [pod for pod, outcome in one.pods if isinstance(outcome, Scheduled)] for name, one in good.items()
+        }
+        return good[best_domain(placed, domains, key, state, random)]
+    first = next(iter(found.values()))
+    if not state.rules.on("WorkloadAwarePreemption"):
+        return first
+    if "scheduler-bars-preemption-by-topology" in state.rules.quirks:
+        return replace(first, message=f"{first.message}, {NO_PREEMPTION}")
+    return GroupOutcome((), False, error=TOPOLOGY_PREEMPTION)
+
+
 @dataclass(slots=True)
 class _Attempt:
-    """One pass over the pods. What is assumed on the way is taken back at its end."""
+    """One pass over the pods. What is assumed on the way is taken back at its end. `domains`: how many are tried in all."""
 
     key: Key
     group: PodGroup | None
     state: State
     random: Randomness
+    domains: int = 1
     taken_back: list[tuple[Pod, tuple[str, ...]]] = field(default_factory=list)
     victims: list[Key] = field(default_factory=list)
     fits: bool = False
@@ -97,7 +127,7 @@ class _Attempt:
         said = PREEMPTS if self.fits else NOT_ALL
         if not self.state.rules.on("TopologyAwareWorkloadScheduling"):
             return said
-        return f"0/1 placements are available, first placement status: {said}"
+        return f"0/{self.domains} placements are available, first placement status: {said}"
 
     def _permitted(self, pod: Pod, outcome: Scheduled) -> Outcome:
         """Assume the pod; whether the group has enough with it."""

@@ -6,7 +6,8 @@ its node, and the devices chosen for its claims are in flight and never given tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -104,6 +105,16 @@ class State:
         info = self.nodes.pop(name, None)
         if info is not None and info.pods:
             self._homeless[name] = dict(info.pods)
+
+    @contextmanager
+    def only(self, names: Iterable[str]) -> Iterator[None]:
+        """The state as if these were all nodes, as the scheduler looks at one domain of a topology."""
+        whole, start = self.nodes, self.start
+        self.nodes, self.start = {name: whole[name] for name in names}, 0
+        try:
+            yield
+        finally:
+            self.nodes, self.start = whole, start
 
     # -- pods
 

@@ -153,13 +153,71 @@ def test_an_error_of_one_pod_is_the_groups() -> None:
     assert isinstance(outcome.pods[0][1], SchedulerError) and len(outcome.pods) == 1
 
 
-def test_placement_by_topology_is_refused_in_words() -> None:
-    pods = (member("a"),)
-    constraints = {"topology": [{"key": "rack"}]}
-    made = world(2, *pods, with_group=group(1, schedulingConstraints=constraints))
-    assert tried(made, *pods).error == (
-        "unsupported: placement of a pod group by topology (spec.schedulingConstraints)"
+# -- in one domain of a topology
+
+RACK = "rack"
+
+
+def racks(*devices: int, least: int = 2, ruling: Rules = RULES, members: int = 2) -> tuple[State, list[Pod]]:
+    """Nodes n0, n1, ... two to a rack, and a group that goes into one rack."""
+    pods = [member(f"p{index}") for index in range(members)]
+    nodes: list[Any] = []
+    for index, count in enumerate(devices):
+        nodes += [node(f"n{index}", labels={RACK: f"r{index // 2}"}), slice_of(f"n{index}", count)]
+    made = state(*nodes, device_class(), *(claim(one.metadata.name) for one in pods), *pods, ruling=ruling)
+    made.put_group(group(least, schedulingConstraints={"topology": [{"key": RACK}]}))
+    return made, pods
+
+
+def nodes_of(outcome: Any) -> set[str]:
+    return {one.node for _, one in outcome.pods if isinstance(one, Scheduled)}
+
+
+@pytest.mark.row(117, how="unit")
+def test_a_group_goes_into_the_domain_that_takes_it() -> None:
+    made, pods = racks(1, 0, 1, 1)
+    outcome = tried(made, *pods)
+    assert outcome.fits and nodes_of(outcome) == {"n2", "n3"} and untouched(made, *pods)
+
+
+@pytest.mark.row(117, how="unit")
+def test_the_domain_that_takes_more_pods_is_better_and_then_the_fuller_one() -> None:
+    made, pods = racks(1, 1, 2, 1, members=3)
+    outcome = tried(made, *pods)
+    assert outcome.fits and nodes_of(outcome) == {"n2", "n3"} and len(outcome.pods) == 3
+    made, pods = racks(1, 1, 1, 1)
+    made.put_pod(low("busy", "2", 1, "2026-01-01T00:00:00Z"))
+    assert nodes_of(tried(made, *pods)) == {"n0", "n1"}
+
+
+def test_a_group_that_no_domain_takes_says_how_many_were_tried() -> None:
+    made, pods = racks(1, 0, 0, 1)
+    outcome = tried(made, *pods)
+    assert not outcome.fits and not outcome.error
+    assert outcome.message == (
+        "0/2 placements are available, first placement status: pod group is unschedulable, "
+        "workload aware preemption is not supported for pod groups with scheduling constraints"
     )
+    newer = rules("1.37", {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True})
+    made, pods = racks(1, 0, 0, 1, ruling=newer)
+    assert tried(made, *pods).error.startswith("unsupported: preemption for a pod group with a topology")
+
+
+def test_without_any_domain() -> None:
+    pods = (member("a"),)
+    made = world(2, *pods, with_group=group(1, schedulingConstraints={"topology": [{"key": "nowhere"}]}))
+    outcome = tried(made, *pods)
+    assert not outcome.fits and outcome.message == "no feasible placements found"
+    assert [type(one) for _, one in outcome.pods] == [Unschedulable]
+
+
+def test_placed_pods_bind_the_group_to_their_domain() -> None:
+    made, pods = racks(1, 1, 4, 4, least=3, members=3)
+    first = Scheduled("n0", ("n0",), ("n0",), {})
+    made.assume(made.info(pods[0]), first)
+    assert nodes_of(tried(made, *pods[1:])) <= {"n0", "n1"}
+    made.assume(made.info(pods[1]), Scheduled("n2", ("n2",), ("n2",), {}))
+    assert "more than 1 domain found for pod group: r0, r1" in tried(made, pods[2]).error
 
 
 # -- room made for a group

@@ -6,16 +6,17 @@ The fixture is made by `python -m tests.unit.scheduler.record_gangs KUBECONFIG O
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from functools import cache
 from typing import Any
 
 import pytest
 from tests.support import ROOT
-from tests.unit.scheduler.gang_objects import checked
+from tests.unit.scheduler.gang_objects import checked, snapshot
 
 from regauge.features import rules
-from regauge.scheduler import GangAnswer
+from regauge.scheduler import GangAnswer, Scheduled, State, as_stored, schedule_group
 
 Object = dict[str, Any]
 RECORDED = ROOT / "tests" / "fixtures" / "gangs" / "recorded.json"
@@ -76,3 +77,38 @@ def test_every_answer_was_met_and_chance_went_both_ways() -> None:
             ways |= {len(run["placed"]) >= found.least for run in one["runs"]}
     assert len(names()) >= 20 and {ALWAYS, BY_CHANCE, *NEVER} <= set(answers)
     assert ways == {True, False}
+
+
+def ours(one: Object, seed: int) -> tuple[frozenset[str], str]:
+    """Where the scheduler inside puts the pods of a gang in one order, and what its group is told."""
+    ruling = rules(recorded()["kubernetes"], recorded()["gates"])
+    stored = as_stored(snapshot(one["objects"]))
+    state = State.of(stored, ruling)
+    chance = random.Random(seed)
+    pods = sorted((info.pod for info in state.pods.values()), key=lambda _: chance.random())
+    outcome = schedule_group(("default", "pg"), pods, state, chance)
+    assert not outcome.error
+    placed = frozenset(f"{pod.metadata.name}={item.node}" for pod, item in outcome.pods if isinstance(item, Scheduled))
+    return (placed, "") if outcome.fits else (frozenset(), outcome.message)
+
+
+@pytest.mark.row(117, how="real")
+@pytest.mark.parametrize("name", names())
+def test_the_scheduler_inside_does_what_the_real_one_did(name: str) -> None:
+    """Every run of the real one is one that ours may have, too: the same pods in the same domain, or the same words."""
+    _, one = told(name)
+    ways = {ours(one, seed) for seed in range(60)}
+    for run in one["runs"]:
+        if run["placed"]:
+            assert any(_same_domains(one, placed, run["placed"]) for placed, _ in ways)
+        else:
+            assert run["condition"]["message"] in {message for _, message in ways}
+
+
+def _same_domains(one: Object, placed: frozenset[str], run: Object) -> bool:
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in one["objects"] if node["kind"] == "Node"}
+    mine = dict(item.split("=") for item in placed)
+    label = "example.com/rack"
+    return len(mine) >= len(run) and {labels[node].get(label) for node in mine.values()} == {
+        labels[node].get(label) for node in run.values()
+    }
