@@ -17,7 +17,7 @@ from regauge.model import Kind
 from regauge.observe.watching import Watched
 
 TOGETHER_S = 0.1
-"""Changes that come this close together are shown at once."""
+"""Changes that come this close together are shown at once; in a large cluster, those that come while one is worked out."""
 
 
 async def followed(
@@ -67,9 +67,11 @@ async def _estates(watched: Watched, version: str) -> AsyncGenerator[Estate, Non
         while True:
             revision = watched.revision
             _tell_once(watched, told)
+            began_s = time.monotonic()
             yield Estate(watched.snapshot(), "the current context", version, skipped=watched.skipped)
+            took_s = time.monotonic() - began_s
             await _changed(task, watched, revision)
-            await asyncio.sleep(TOGETHER_S)
+            await asyncio.sleep(max(TOGETHER_S, took_s))
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
