@@ -66,6 +66,7 @@ class Page:
         self.driver.get("about:blank")
         self.driver.get(url)
         self.until("return document.documentElement.dataset.ready === 'true'")
+        self.frames()
 
     def js(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
@@ -380,7 +381,7 @@ def test_trouble_of_nodes_is_found_and_told(page: Page, loop: Loop) -> None:
     with loop.entered(site(feed_of({**tables, "nodes": nodes}))) as url:
         page.open(f"{url}#view=table&text=cordoned")
         assert page.text("#count") == "2 of 4 devices"
-        assert "b: not ready, cordoned" in page.text("#table .body")
+        page.until("return document.querySelector('#table .body').innerText.includes('b: not ready, cordoned')")
         page.js("location.hash = 'text=infer'")
         page.until("return document.getElementById('count').textContent === '2 of 4 devices'")
 
