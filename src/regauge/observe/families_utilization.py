@@ -137,12 +137,16 @@ def _advertised(one: Advertisement) -> tuple[str, str, str, str]:
 
 
 def attribution(moment: Moment) -> Iterator[Series]:
-    """Devices that are held, by what the source itself says of the holder: once for each stack that the device is held by."""
+    """Devices that are held, by what the source itself says of the holder: once for each stack that the device is held by.
+
+    A source that speaks of no pod at all is not expected to.
+    """
     devices = _Devices(moment)
     found: dict[tuple[str, ...], set[tuple[str, str]]] = defaultdict(set)
     for source in moment.readings:
-        for reading in source.devices:
-            device = devices.find(reading) if reading.pod is not None else None
+        speaks = any(one.pod is not None for one in source.devices)
+        for reading in source.devices if speaks else ():
+            device = devices.find(reading)
             rows = [row for row in devices.holdings(device, reading) if row.pod] if device is not None else []
             for stack in {row.stack for row in rows}:
                 pods = {row.pod for row in rows if row.stack is stack}

@@ -30,7 +30,7 @@ class DeviceReading:
     The device is told by as much as the source knows: `uuid`, `pci` (as the kernel writes it, `0000:3b:00.0`), or `device`
     (driver/pool/device of a published device, or the id that a device plugin lists). `share_id` where it is of one share,
     `container` (namespace, pod, container) where the source measured one container's part of a device, else None.
-    `pod` is whom the source itself names as the holder: "" for nobody, None where it knows nothing of pods.
+    `pod` is whom the source itself names as the holder: "" for nobody, None where it does not speak of pods.
     """
 
     node: str

@@ -104,6 +104,10 @@ CASES: dict[str, tuple[Series, Series]] = {
         {BUSY.format(uuid="u", pod=""): "1x30", HELD.format(pod="p", uuid="u"): "1x30"},
         {BUSY.format(uuid="v", pod=""): "1x30", HELD.format(pod="p", uuid="u"): "1x30"},
     ),
+    "RegaugeSourceLosesPods": (
+        {'regauge_source_attributed_devices{source="s",stack="dra",attribution="missing"}': "2x60"},
+        {'regauge_source_attributed_devices{source="s",stack="dra",attribution="right"}': "2x60"},
+    ),
     "RegaugeDriverControllerFailing": (
         {'regauge_driver_controller_errors_total{driver="d",node="a",code="Unknown"}': "0+1x30"},
         {'regauge_driver_controller_errors_total{driver="d",node="a",code="Unknown"}': "5x30"},

@@ -186,7 +186,7 @@ def test_readings_are_joined_with_every_container_that_holds_the_device(busy: Mo
 def test_a_source_that_loses_the_pod_with_the_move_to_claims_is_told_and_the_pod_is_not_lost(busy: Moment) -> None:
     """As an exporter that asks the kubelet for counted devices: it names their pods, and nobody for devices of claims."""
     by_pod = {one.pod: one.uuid for one in busy.correlation.holdings}
-    told = {"counting": "counting", "single": "", "first": "stranger"}
+    told = {"counting": "counting", "single": None, "first": "stranger"}
     readings = tuple(
         DeviceReading(NODE_NAME, Measure.UTILIZATION, 0.5, "dcgm", uuid=by_pod[pod_], pod=said)
         for pod_, said in told.items()

@@ -63,7 +63,7 @@ def _of_device(sample: Sample, mapping: DeviceMetric, place: Place) -> DeviceRea
         uuid=uuid,
         pci=pci,
         device=device,
-        pod=labels.get(mapping.pod, "") if mapping.pod else None,
+        pod=labels.get(mapping.pod) if mapping.pod else None,
     )
 
 
