@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
-from tests.support import ROOT
+import yaml
+from tests.support import ROOT, program
 
 from regauge.observe.exporter import LATEST_S, LONGEST_REST_S, RESTS
 from regauge.observe.families import MOST_SERIES, Family
@@ -55,6 +58,29 @@ def test_every_reason_has_its_line_in_the_order_of_the_code() -> None:
 def test_every_source_has_its_line() -> None:
     told = {name.partition("[")[0].partition("=")[0] for name in first_column("## One for the cluster")}
     assert told | {"kubelet-insecure"} == set(KINDS)
+
+
+QUERIES = re.findall(r"```promql\n(.*?)```", PATH.read_text(), re.S)
+
+
+def test_the_questions_are_ones_that_prometheus_understands(tmp_path: Path) -> None:
+    rules = [{"record": f"q{number}", "expr": query} for number, query in enumerate(QUERIES)]
+    place = tmp_path / "rules.yaml"
+    place.write_text(yaml.safe_dump({"groups": [{"name": "page", "rules": rules}]}))
+    done = subprocess.run(
+        [program("promtool"), "check", "rules", str(place)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and len(QUERIES) == 5, done.stderr
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_questions_name_metrics_and_labels_that_exist(query: str) -> None:
+    known = {family.full_name: family for family in FAMILIES}
+    families = [known[name] for name in re.findall(r"regauge_[a-z_]+", query)]
+    assert families
+    labels = {label for family in families for label in family.labels} | {"UUID"}
+    for named in re.findall(r"(?:by|on) \(([^)]*)\)", query):
+        assert {one.strip() for one in named.split(",")} <= labels
 
 
 def test_metrics_that_the_text_names_exist() -> None:
