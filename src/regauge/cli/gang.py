@@ -65,7 +65,7 @@ def check_command(
     rules = rules_of(estate, kube_version, feature_gates)
     import random
 
-    from regauge.scheduler import check_gangs, gang_kinds
+    from regauge.scheduler import check_gangs, known_gang_kinds
 
     found = check_gangs(estate.snapshot, rules, random.Random(0))
     now_s = _now_s() if source is None and from_ is None else None
@@ -76,7 +76,7 @@ def check_command(
     else:
         from regauge.cli.gang_document import check_document
 
-        kept = {name: kind.is_kept_together(rules) for name, kind in gang_kinds().items()}
+        kept = {name: kind.is_kept_together(rules) for name, kind in known_gang_kinds().items()}
         print_document(check_document(found, estate, rules.minor, kept, now_s), output)
     if not found.good:
         raise typer.Exit(1)

@@ -32,7 +32,7 @@ from regauge.scheduler.filters import matches_required_affinity, tolerates, unto
 from regauge.scheduler.finding import claim_named, find_named, near
 from regauge.scheduler.gang_checking import GangAnswer, GangCheck, check_gangs
 from regauge.scheduler.gang_contest import Contention, Contest, Turn
-from regauge.scheduler.gang_kinds import GangKind, gang_kinds
+from regauge.scheduler.gang_kinds import GangKind, known_gang_kinds
 from regauge.scheduler.gang_topology import GangDomain
 from regauge.scheduler.gang_waiting import Deadlock
 from regauge.scheduler.gang_whatif import GangChange, GangWhatIf, gang_what_if
@@ -156,7 +156,6 @@ __all__ = [
     "explain_pod",
     "extended_claim",
     "find_named",
-    "gang_kinds",
     "gang_what_if",
     "given",
     "group_key",
@@ -166,6 +165,7 @@ __all__ = [
     "is_ready",
     "is_terminal",
     "is_timed_out",
+    "known_gang_kinds",
     "kueue_documents",
     "kueue_shapes",
     "kueue_version",

@@ -49,7 +49,7 @@ class _Table(msgspec.Struct):
 
 
 @cache
-def gang_kinds() -> Mapping[str, GangKind]:
+def known_gang_kinds() -> Mapping[str, GangKind]:
     """All kinds of gangs that are known, by name."""
     data = files("regauge.scheduler").joinpath("data/gang_kinds.json").read_bytes()
     return {one.kind: one for one in msgspec.json.decode(data, type=_Table).kinds}
@@ -94,7 +94,7 @@ class Gang:
     @property
     def about(self) -> GangKind:
         """What is known of its kind."""
-        return gang_kinds()[self.kind]
+        return known_gang_kinds()[self.kind]
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -107,4 +107,4 @@ class Gang:
         return self.about.pause.format(namespace=self.namespace, name=self.own)
 
 
-__all__ = ["Gang", "GangKind", "TopologyWish", "gang_kinds"]
+__all__ = ["Gang", "GangKind", "TopologyWish", "known_gang_kinds"]

@@ -22,7 +22,7 @@ from tests.unit.scheduler.gang_objects import (
 )
 
 from regauge.features import rules
-from regauge.scheduler import gang_kinds
+from regauge.scheduler import known_gang_kinds
 
 
 def group(version: str, least: int = 2, **spec: Any) -> Object:
@@ -176,9 +176,11 @@ def test_flavors_that_were_assigned_say_which_nodes() -> None:
 @pytest.mark.row(121, how="unit")
 def test_each_kind_says_version_stage_and_source_and_is_on_the_page() -> None:
     page = (ROOT / "docs/gangs.md").read_text()
-    for kind in gang_kinds().values():
+    for kind in known_gang_kinds().values():
         assert kind.versions and kind.stage and kind.source and kind.pause
         assert bool(kind.hold) is not kind.together
         kind.pause.format(namespace="n", name="x")
         assert re.search(kind.says.split(" ")[0], page), kind.kind
-    assert gang_kinds()["pod-group"].is_kept_together(GROUPS) and not gang_kinds()["pod-group"].is_kept_together(RULES)
+    assert known_gang_kinds()["pod-group"].is_kept_together(GROUPS) and not known_gang_kinds()[
+        "pod-group"
+    ].is_kept_together(RULES)
