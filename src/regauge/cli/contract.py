@@ -98,7 +98,7 @@ def init_command(
     tell_skipped(estate)
     rules = rules_of(estate, kube_version, feature_gates)
     ground = Ground(audit_input(estate, rules, kube_version))
-    facts = facts_of(estate, ground, read_evidence(evidence or ()), flavors)
+    facts = facts_of(estate, ground, read_evidence(evidence or ()), flavors, assessed=True)
     made = draft(ground, facts, name or estate.source, ContractPolicy(graduation=policy.value))
     made = _within(with_answers(made, old.contract) if old else made, namespace)
     text = write_contract(made)

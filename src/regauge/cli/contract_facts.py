@@ -74,13 +74,15 @@ def audit_input(estate: Estate, rules: Rules, kube_version: str | None) -> Audit
     )
 
 
-def facts_of(estate: Estate, ground: Ground, proofs: Proofs, flavors: str | None = None) -> ContractFacts:
-    """What stands beside the objects of the ground. The estate's own assessment speaks where no report does."""
+def facts_of(
+    estate: Estate, ground: Ground, proofs: Proofs, flavors: str | None = None, *, assessed: bool = False
+) -> ContractFacts:
+    """What stands beside the objects. With `assessed` the estate's own assessment speaks where no report does."""
     from regauge.audit import ContractFacts
 
     return ContractFacts(
         sources=_sources(ground),
-        verdicts=proofs.pools or _own_verdicts(estate, ground.rules),
+        verdicts=proofs.pools or (_own_verdicts(estate, ground.rules) if assessed else ()),
         rehearsed=proofs.rehearsed,
         flavors=_flavors(flavors),
     )
