@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -75,14 +75,7 @@ class ScrapedSource:
 
     async def read(self, now_s: float) -> Readings:
         told = await asyncio.gather(*(self._of(target) for target in self.targets))
-        return Readings(
-            source=self.name,
-            devices=tuple(one for readings in told for one in readings.devices),
-            errors=tuple(one for readings in told for one in readings.errors),
-            latencies=tuple(one for readings in told for one in readings.latencies),
-            reports=tuple(one for readings in told for one in readings.reports),
-            troubles=tuple(one for readings in told for one in readings.troubles),
-        )
+        return together(self.name, told)
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -125,6 +118,19 @@ class ScrapedSource:
                     raise TooLarge
                 parts.append(part)
         return b"".join(parts)
+
+
+def together(source: str, told: Iterable[Readings], troubles: Iterable[Trouble] = ()) -> Readings:
+    """What the places of one source told, as the source's word."""
+    found = tuple(told)
+    return Readings(
+        source=source,
+        devices=tuple(one for readings in found for one in readings.devices),
+        errors=tuple(one for readings in found for one in readings.errors),
+        latencies=tuple(one for readings in found for one in readings.latencies),
+        reports=tuple(one for readings in found for one in readings.reports),
+        troubles=(*troubles, *(one for readings in found for one in readings.troubles)),
+    )
 
 
 def translated(data: bytes, mappings: Mappings, place: Place) -> Readings:

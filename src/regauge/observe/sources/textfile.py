@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from regauge.observe.ports import Readings, Trouble
 from regauge.observe.sources.mappings import Mappings
-from regauge.observe.sources.scraped import translated
+from regauge.observe.sources.scraped import together, translated
 from regauge.observe.sources.text import SIZE_LIMIT_BYTES, TextError
 from regauge.observe.sources.translating import Place
 
@@ -51,14 +51,7 @@ class TextFileSource:
                 troubles.append(self._trouble(path, "not-understood", str(error)))
             except OSError as error:
                 troubles.append(self._trouble(path, "unreachable", str(error)))
-        return Readings(
-            source=self.name,
-            devices=tuple(one for readings in found for one in readings.devices),
-            errors=tuple(one for readings in found for one in readings.errors),
-            latencies=tuple(one for readings in found for one in readings.latencies),
-            reports=tuple(one for readings in found for one in readings.reports),
-            troubles=(*troubles, *(one for readings in found for one in readings.troubles)),
-        )
+        return together(self.name, found, troubles)
 
     def _paths(self) -> Iterator[str]:
         if not os.path.isdir(self.path):
