@@ -8,7 +8,7 @@ from typing import Any
 
 from regauge.audit.checkpoints import DriverCheckpoint, driver_checkpoint
 from regauge.audit.findings import Evidence
-from regauge.audit.ground import Ground, Spot, mapping, some
+from regauge.audit.ground import GRACE_S, Ground, Spot, mapping, seen, some
 from regauge.base import InputError, Where
 from regauge.model.kinds import RESOURCE_CLAIM
 from regauge.model.manifest_yaml import read_yaml
@@ -55,6 +55,33 @@ def orphaned_claims(ground: Ground) -> Iterator[Spot]:
             for uid, state in sorted(checkpoint.claims.items()):
                 if uid not in known:
                     yield _orphan(node, files, checkpoint, uid, state)
+
+
+def not_prepared(ground: Ground) -> Iterator[Spot]:
+    """KUBELET-NOT-PREPARED: a pod runs with a claim that its kubelet does not know, though it has written its state since."""
+    for node in sorted(ground.given.nodes):
+        cdi = ground.cdi(node)
+        state = cdi.kubelet if cdi else None
+        if state is None or state.error or state.file.facts is None or state.file.facts.modified_s is None:
+            continue
+        known, age = {one.uid for one in state.claims}, ground.given.now_s - state.file.facts.modified_s
+        for document, claim in ground.claims:
+            for pod in ground.users(claim) if claim.status.allocation and claim.metadata.uid not in known else ():
+                started = ground.seconds_since(pod.status.start_time)
+                if (
+                    pod.spec.node_name != node
+                    or pod.status.phase != "Running"
+                    or not started
+                    or started < age + GRACE_S
+                ):
+                    continue
+                name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+                what = f"pod {name} runs on node {node} with {document.title}, of which the kubelet there knows nothing"
+                evidence = (
+                    seen(document, claim.metadata.uid, "metadata.uid"),
+                    Evidence(Where(state.file.path, None, f"Node {node}"), f"has {some(sorted(known)) or 'no claim'}"),
+                )
+                yield Spot(f"Pod {name}", what, evidence)
 
 
 def _orphan(node: str, files: NodeFiles, checkpoint: DriverCheckpoint, uid: str, state: str) -> Spot:
@@ -104,10 +131,14 @@ def no_device_file(ground: Ground) -> Iterator[Spot]:
             continue
         for driver, pattern in _DEVICE_FILES.items():
             bound = [one for one in _accelerators(files) if one.driver == driver]
-            elsewhere = (path for path, facts in files.paths.items() if facts is not None)  # a driver with a root of its own
+            elsewhere = (
+                path for path, facts in files.paths.items() if facts is not None
+            )  # a driver with a root of its own
             if bound and not any(re.search(f"(?:{pattern})$", path) for path in (*files.device_files, *elsewhere)):
                 served = some(sorted(ground.drivers_on.get(node, ())) or ["a device plugin"])
-                what = f"{served} advertises devices of node {node}; {len(bound)} of driver {driver} have no file in /dev"
+                what = (
+                    f"{served} advertises devices of node {node}; {len(bound)} of driver {driver} have no file in /dev"
+                )
                 yield Spot(f"Node {node}", what, tuple(_function(node, one) for one in bound[:10]))
 
 

@@ -117,6 +117,7 @@ CHECKS: Mapping[str, Check] = {
     "UPGRADE-SKIPS": estate_features.skipped_minor,
     "TOPOLOGY-BLIND": estate_nodes.topology,
     "CHECKPOINT-ORPHAN": estate_nodes.orphaned_claims,
+    "KUBELET-NOT-PREPARED": estate_nodes.not_prepared,
     "DRIVER-MISSING": estate_nodes.driver_missing,
     "DISCOVERY-NONE": estate_nodes.not_discovered,
     "DISCOVERY-NO-DEVICE-FILE": estate_nodes.no_device_file,

@@ -108,6 +108,5 @@ def kubelet_claims(claims: list[dict[str, Any]]) -> NodeFile:
         for one in claims
     ]
     text = json.dumps({"kind": "DRACheckpointData", "ClaimInfoStateList": listed})
-    return NodeFile(
-        f"{KUBELET}/dra_manager_state", json.dumps({"Data": text, "Checksum": zlib.crc32(text.encode())}).encode()
-    )
+    data = json.dumps({"Data": text, "Checksum": zlib.crc32(text.encode())}).encode()
+    return NodeFile(f"{KUBELET}/dra_manager_state", data, PathFacts("file", 0o600, 0, 0, NOW_S - 60))

@@ -325,6 +325,9 @@ def _of_nodes() -> Iterator[tuple[str, Fault]]:
         "/var/lib/kubelet/plugins/d/checkpoint.json": {"preparedClaims": {"c3c30000-0000-4000-8000-000000000001": {}}}
     }
     yield "CHECKPOINT-ORPHAN", Fault(given=on_node(checkpoints=kept))
+    early = {"startTime": "2026-11-29T08:00:00Z"}
+    strange = (claim("odd", "g1", pods=("odd",)), pod("odd", "odd", status=early))
+    yield "KUBELET-NOT-PREPARED", Fault(strange, given=on_node(kubeletClaims=[]))
     yield "DRIVER-MISSING", Fault(given=on_node(functions=[function("0000:01:00.0", "")]))
     yield (
         "DISCOVERY-NONE",
