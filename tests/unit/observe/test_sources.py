@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -213,6 +214,36 @@ def test_a_gpu_that_is_lost_is_trouble_and_the_others_are_told() -> None:
     readings = read(nvml_source("nvml", "node-a", Library(frozenset({0}))))
     assert {one.uuid for one in readings.devices} == {"GPU-1", "MIG-x"}
     assert [one.place for one in readings.troubles] == ["libnvidia-ml GPU 0"]
+
+
+def test_nvml_is_asked_by_one_thread_at_a_time_also_when_a_reading_was_given_up() -> None:
+    class Slow(Library):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside, self.most, self.go = 0, 0, threading.Event()
+
+        def _answer(self, name: str, *arguments: Any) -> Any:
+            if name == "nvmlDeviceGetCount":
+                self.inside += 1
+                self.most = max(self.most, self.inside)
+                assert self.go.wait(20)
+                self.inside -= 1
+            return super()._answer(name, *arguments)
+
+    async def scenario() -> Readings:
+        library = Slow()
+        source = nvml_source("nvml", "node-a", library)
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await source.read(0.0)
+        library.go.set()
+        readings = await source.read(0.0)
+        assert library.most == 1
+        await source.close()
+        return readings
+
+    assert len(asyncio.run(scenario()).devices) == 9
 
 
 def test_a_machine_without_gpus_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

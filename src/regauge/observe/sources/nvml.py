@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from regauge.base import InputError
@@ -43,15 +43,23 @@ class NvmlSource:
     name: str
     node: str
     _nvml: Any
-    _busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _reading: asyncio.Future[Readings] | None = None
 
     async def read(self, now_s: float) -> Readings:
-        async with self._busy:  # one call at a time: one that was given up may still be in its thread
-            return await asyncio.shield(asyncio.to_thread(self._read))
+        """One call at a time: where an earlier one was given up and is still in its thread, this waits for its answer."""
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(asyncio.to_thread(self._read))
+        reading = self._reading
+        try:
+            return await asyncio.shield(reading)
+        finally:
+            if reading.done():
+                self._reading = None
 
     async def close(self) -> None:
-        async with self._busy:
-            await asyncio.to_thread(self._quietly, self._nvml.nvmlShutdown)
+        if self._reading is not None:
+            await asyncio.gather(self._reading, return_exceptions=True)
+        await asyncio.to_thread(self._quietly, self._nvml.nvmlShutdown)
 
     def _read(self) -> Readings:
         nvml = self._nvml
