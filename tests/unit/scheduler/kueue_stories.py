@@ -123,7 +123,9 @@ def _observed_objects(world: dict[tuple[str, str], Any], observed: dict[str, Any
             one["status"] = {"flavorsUsage": usage["flavorsUsage"]}
     found += copy.deepcopy(NODES)
     found += [_workload(one, world, namespace) for one in observed.get("workloads", ())]
-    found += [_pod(one, world, namespace) for one in observed.get("pods", ())]
+    # Kueue adds the labels of the flavors to the job, and so to its pods.
+    selectors = {one["name"]: one.get("nodeSelector") or {} for one in observed.get("jobs", ())}
+    found += [_pod(one, world, namespace, selectors.get(one["owner"], {})) for one in observed.get("pods", ())]
     found += [_claim(one, observed, namespace, world) for one in observed.get("claims", ())]
     return found
 
@@ -162,7 +164,9 @@ def _workload(one: dict[str, Any], world: dict[tuple[str, str], Any], namespace:
     }
 
 
-def _pod(one: dict[str, Any], world: dict[tuple[str, str], Any], namespace: str) -> dict[str, Any]:
+def _pod(
+    one: dict[str, Any], world: dict[tuple[str, str], Any], namespace: str, selector: dict[str, str]
+) -> dict[str, Any]:
     owner = one["owner"]
     made_for = owner or (one["name"] if ("Pod", one["name"]) in world else one["name"].rpartition("-")[0])
     spec = copy.deepcopy(template_of(world, "Job", made_for)["spec"])
@@ -170,6 +174,9 @@ def _pod(one: dict[str, Any], world: dict[tuple[str, str], Any], namespace: str)
         resources = container.get("resources", {})
         if resources.get("limits"):
             resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+    spec["schedulerName"] = "default-scheduler"
+    if selector:
+        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **selector}
     if one["node"]:
         spec["nodeName"] = one["node"]
     status = {"phase": one["phase"]}

@@ -22,6 +22,7 @@ Object = dict[str, Any]
 RECORDED = ROOT / "tests" / "fixtures" / "gangs" / "recorded.json"
 ALWAYS = "can be placed"
 BY_CHANCE = "may be placed, by chance"
+MOST_SEEDS = 60
 NEVER = ("can be placed together only", "cannot be placed")
 
 
@@ -97,12 +98,20 @@ def ours(one: Object, seed: int) -> tuple[frozenset[str], str]:
 def test_the_scheduler_inside_does_what_the_real_one_did(name: str) -> None:
     """Every run of the real one is one that ours may have, too: the same pods in the same domain, or the same words."""
     _, one = told(name)
-    ways = {ours(one, seed) for seed in range(60)}
-    for run in one["runs"]:
-        if run["placed"]:
-            assert any(_same_domains(one, placed, run["placed"]) for placed, _ in ways)
-        else:
-            assert run["condition"]["message"] in {message for _, message in ways}
+    missing = list(one["runs"])
+    for seed in range(MOST_SEEDS):
+        way = ours(one, seed)
+        missing = [run for run in missing if not _is_like(one, way, run)]
+        if not missing:
+            break
+    assert missing == []
+
+
+def _is_like(one: Object, way: tuple[frozenset[str], str], run: Object) -> bool:
+    placed, message = way
+    if run["placed"]:
+        return _same_domains(one, placed, run["placed"])
+    return not placed and message == run["condition"]["message"]
 
 
 def _same_domains(one: Object, placed: frozenset[str], run: Object) -> bool:
