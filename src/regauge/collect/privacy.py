@@ -43,6 +43,7 @@ _PLAIN_KEYS = frozenset(("node-pool", "nodepool", "agentpool", "pod-template-has
 SHORTEST_PREFIX = 4
 """A shorter name is as likely a word of something else."""
 _WORDS = frozenset(("true", "false", "none", "yes", "no", "default", "linux", "amd64", "arm64"))
+_FREE_KEYS = frozenset(("labels", "matchLabels", "nodeSelector", "annotations", "data", "parameters"))
 _QUOTED = re.compile(r'"([^"]*)"')
 _TELLING = ("message", "note")
 _MEANINGLESS = re.compile(r"[0-9.]*|[0-9a-f]{8,}")
@@ -254,9 +255,15 @@ def _plain(value: Any, vendor: bool) -> Any:
     return [_plain(item, vendor) for item in value] if isinstance(value, list) else value
 
 
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+def _renamed(value: Any, names: Mapping[str, str], free: bool = False) -> Any:
+    """The value with names replaced; of keys only those that people write: a field keeps its name, whatever is called so."""
     if isinstance(value, dict):
-        return {_renamed_text(key, names): _renamed(item, names) for key, item in value.items()}
+        return {
+            _renamed_text(key, names) if free or "/" in key or "." in key else key: _renamed(
+                item, names, key in _FREE_KEYS
+            )
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [_renamed(item, names) for item in value]
     return _renamed_text(value, names) if isinstance(value, str) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -21,7 +22,7 @@ from regauge.audit import (
     settle,
 )
 from regauge.base import pretty_json
-from regauge.collect import load_estate, reports_of
+from regauge.collect import Estate, anonymised, load_estate, reports_of, without_secrets
 from regauge.features import rules
 from regauge.model import Document, read_documents
 from regauge.model.manifest_yaml import read_yaml
@@ -149,3 +150,16 @@ def test_an_attribute_that_some_devices_lack_and_one_that_is_misspelled() -> Non
 def test_a_pool_that_says_it_has_no_slices() -> None:
     audit = audit_estate(estate_of(case("12-zero-slice-count-template"), {}))
     assert "say that it has 0 slices, and there are 1 of its generation" in only(audit, "SLICE-COUNTS").what
+
+
+def test_an_anonymised_bundle_has_the_same_findings() -> None:
+    estate = load_estate(str(shared("estates/small")))
+    hidden = anonymised(without_secrets(estate)[0])
+
+    def told(one: Estate) -> Counter[str]:
+        given = AuditInput(one.snapshot, rules("1.36", one.gates), "small", NOW_S, server_version=one.git_version or "")
+        return Counter(finding.code for finding in audit_estate(given).findings)
+
+    before = told(estate)
+    assert before["ACCESS-CLASSES"] == 1
+    assert told(hidden) == before

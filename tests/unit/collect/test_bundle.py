@@ -241,6 +241,20 @@ def test_rights_stay_what_they_are_when_people_lose_their_names() -> None:
     assert everybody.name == f"system:serviceaccounts:{account.namespace}"
 
 
+def test_a_field_keeps_its_name_when_something_is_called_so() -> None:
+    """A label value "rules", as alerting has it, must not take the rules out of roles."""
+    labelled = thing("ConfigMap", "board", data={"rules": "x"})
+    labelled["metadata"]["labels"] = {"prometheus": "rules", "team": "spec"}
+    estate = small(
+        labelled, rbac("ClusterRole", "payroll", rules=[{"verbs": ["get"], "resources": ["pods"], "apiGroups": [""]}])
+    )
+    (role,) = anonymised(estate).snapshot.documents(("rbac.authorization.k8s.io", "ClusterRole"))
+    (board,) = anonymised(estate).snapshot.documents(("", "ConfigMap"))
+    assert role.object["rules"] == [{"verbs": ["get"], "resources": ["pods"], "apiGroups": [""]}]
+    assert board.object["metadata"]["labels"] == {"prometheus": "value-1", "team": "value-2"}
+    assert board.object["data"] == {"value-1": "x"}
+
+
 def test_events_do_not_tell_names_of_what_is_not_collected() -> None:
     message = 'persistentvolumeclaim "payroll-data" not found; claim "ledger" of pod "ledger-0" waits'
     about = {"kind": "Pod", "namespace": "default", "name": "ledger-0"}
