@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
+import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.e2e.drivers import Driver
 from tests.e2e.pods import Pods
 from tests.e2e.site import Site, until
+
+from regauge.observe.comparing import compare
+from regauge.observe.history import Consumer, from_bytes
 
 pytestmark = [pytest.mark.timeout(240)]
 Row = dict[str, str]
@@ -119,3 +128,61 @@ def test_slices_are_told_with_the_moment_of_their_last_write(site: Site, driver:
     assert counts[driver.name] == len(site.slices(driver.name))
     ages = {row["driver"]: value for row, value in found["regauge_resourceslice_age_seconds"]}
     assert 0.0 <= ages[driver.name] < 600.0
+
+
+@contextlib.contextmanager
+def exporter(state: Path, *arguments: str) -> Iterator[None]:
+    """An exporter that counts into a file while the block runs, from its first look on."""
+    command = [sys.executable, "-m", "regauge", "export", "--port", "0", "--state", str(state), *arguments]
+    env = {**os.environ, "KUBECONFIG": os.environ["REGAUGE_KUBECONFIG"]}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            url = re.search(r"metrics are on (\S+)metrics", said)
+            assert url is not None, said
+
+            def ready() -> bool:
+                return httpx.get(f"{url[1]}readyz").status_code == 200
+
+            until(ready, "the exporter has looked", 30)
+            yield
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+def lived(site: Site, pods: Pods) -> float:
+    """Let the pod `billed` run for a while and delete it. How long the devices were its own, by the clock of this machine."""
+    pods.running("billed")
+    started = datetime.fromisoformat(pods.get("billed")["status"]["startTime"]).timestamp()
+    time.sleep(25)
+    pods.delete("billed")
+    return time.time() - started
+
+
+@pytest.mark.row(103, how="real")
+def test_a_workload_is_charged_alike_before_and_after_its_move(
+    site: Site, driver: Driver, pods: Pods, tmp_path: Path
+) -> None:
+    """The same pod counts a device first and claims one later, each watched by the exporter that can see it."""
+    counted, claimed = tmp_path / "counted.state", tmp_path / "claimed.state"
+    with exporter(counted, "--node", site.node, "--source", f"pod-resources={site.kubelet_dir}", "--interval", "2"):
+        pods.limits("billed", driver.resource, main=1)
+        truth = {counted: lived(site, pods)}
+        time.sleep(5)
+    with exporter(claimed):
+        driver.claim("billed", "claim-b")
+        pods.claims("billed", {"gpu": "billed"}, main=["gpu"])
+        truth[claimed] = lived(site, pods)
+        time.sleep(5)
+    for place, stack in ((counted, "device-plugin"), (claimed, "dra")):
+        history = from_bytes(place.read_bytes(), place.name)
+        found = history.charges[Consumer(site.tag, "Pod", "billed", stack)]
+        assert abs(found.device_s - truth[place]) <= found.uncertain_s + 3.0, (stack, found, truth[place])
+        assert found.uncertain_s < 0.4 * truth[place]
+    apart = abs(truth[counted] - truth[claimed]) / max(truth.values())
+    left, right = (from_bytes(one.read_bytes(), one.name).charges for one in (counted, claimed))
+    told_apart = compare(left, right, apart + 0.1)
+    assert [one.agrees for one in told_apart if (one.namespace, one.workload) == (site.tag, "billed")] == [True]
