@@ -168,13 +168,20 @@ class _Reader:
         return self.without_guesses(found)
 
     def without_guesses(self, found: dict[str, PathFacts | None]) -> dict[str, PathFacts | None]:
-        """An archive of a node's files often has no device nodes, or plain files in their place, which says nothing."""
+        """An archive of a node's files often has no device nodes, or plain files in their place, which says nothing.
+
+        Nor does it say anything of what would be in directories that are not in it.
+        """
         try:
             names = self.tree.names("/dev")
         except OSError:
             names = []
         if not names:
-            return {path: facts for path, facts in found.items() if not path.startswith("/dev/")}
+            return {
+                path: facts
+                for path, facts in found.items()
+                if not path.startswith("/dev/") and (facts is not None or self.is_there(path.rpartition("/")[0] or "/"))
+            }
         null = self.tree.facts("/dev/null")
         if null is not None and null.is_device:
             return found
@@ -182,6 +189,12 @@ class _Reader:
             path: replace(facts, kind="") if facts and facts.kind == "file" and path.startswith("/dev/") else facts
             for path, facts in found.items()
         }
+
+    def is_there(self, directory: str) -> bool:
+        try:
+            return self.tree.facts(directory) is not None
+        except OSError:
+            return False
 
     def similar(self, path: str) -> Iterator[str]:
         directory, _, name = path.rpartition("/")

@@ -61,6 +61,8 @@ def test_a_tree_without_devices_says_nothing_about_them(root: Path) -> None:
     node = read_node(str(root))
     assert node.has("/dev/acme0") is None
     assert node.has("/usr/bin/acme-hook") is False
+    (root / "usr/bin").rmdir()
+    assert read_node(str(root)).has("/usr/bin/acme-hook") is None  # an archive without that directory
 
 
 def test_links_are_followed_inside_the_tree_only(root: Path) -> None:
