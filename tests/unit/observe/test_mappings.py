@@ -176,6 +176,19 @@ workqueue_work_duration_seconds_count{name="node_slices"} 9
     assert (one.driver, one.part, one.call, one.sum_s) == ("gpu.nvidia.com", Part.CONTROLLER, "node_slices", 1.5)
 
 
+def test_requests_that_an_exporter_or_a_kubelet_makes_for_itself_are_no_drivers() -> None:
+    text = """
+# TYPE rest_client_requests_total counter
+rest_client_requests_total{code="500",host="10.0.0.1:443",method="GET"} 7
+# TYPE rest_client_request_duration_seconds histogram
+rest_client_request_duration_seconds_bucket{host="10.0.0.1:443",verb="GET",le="+Inf"} 7
+rest_client_request_duration_seconds_sum{host="10.0.0.1:443",verb="GET"} 1
+rest_client_request_duration_seconds_count{host="10.0.0.1:443",verb="GET"} 7
+"""
+    found = told(text, "node-a")
+    assert (found.errors, found.latencies) == ((), ())
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

@@ -88,7 +88,10 @@ _Call = tuple[str, Part, str]
 def call_readings(
     samples: Iterable[Sample], mappings: Mappings, place: Place
 ) -> tuple[tuple[ErrorReading, ...], tuple[LatencyReading, ...]]:
-    """What the samples tell of a driver's calls: how often they failed, and how long they took."""
+    """What the samples tell of a driver's calls: how often they failed, and how long they took.
+
+    Calls of nobody that is named are left out: a kubelet and every exporter in Go tell of requests of their own.
+    """
     errors: dict[tuple[_Call, str], float] = defaultdict(float)
     durations: dict[_Call, _Durations] = defaultdict(_Durations)
     by_metric: dict[str, list[CallMetric]] = defaultdict(list)
@@ -98,7 +101,8 @@ def call_readings(
         for mapping in by_metric.get(sample.name, ()) or by_metric.get(base_name(sample.name), ()):
             if _matches(sample.labels, mapping):
                 call = _call(sample.labels, mapping, place)
-                _add(sample, mapping, call, errors, durations)
+                if call[0]:
+                    _add(sample, mapping, call, errors, durations)
     node = place.node
     failed = tuple(
         ErrorReading(driver, node, part, call, code, count) for ((driver, part, call), code), count in errors.items()
