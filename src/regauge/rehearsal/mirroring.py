@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -67,7 +68,7 @@ class Moved:
         return await self._kube.version()
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
-        return self.shown(await self._kube.get(kind, name, self._there(namespace)))
+        return self.shown(await self._kube.get(self._served(kind, name), name, self._there(namespace)))
 
     async def list(
         self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
@@ -95,8 +96,14 @@ class Moved:
         ):
             yield WatchEvent(event.type, self.shown(event.object))
 
+    def _served(self, kind: Kind, name: str) -> Kind:
+        """The kind in the version in which an object of that name was made: a server may not have the newest."""
+        return next((made for made, told in self.made if (made.kind, told) == (kind.kind, name)), kind)
+
     async def create(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         sent = {"apiVersion": kind.api_version, "kind": kind.kind, **self._sent(object_)}
+        version = str(sent["apiVersion"]).rpartition("/")[2]
+        kind = replace(kind, version=version) if version in kind.others else kind
         found = await self._kube.create(kind, sent, self._there(namespace), subresource=subresource)
         if not kind.namespaced:
             self.made.append((kind, found["metadata"]["name"]))
@@ -107,6 +114,7 @@ class Moved:
 
     async def update(self, kind: Kind, object_: Object, namespace: str = "", *, subresource: str = "") -> Object:
         sent = self._sent(object_)
+        kind = self._served(kind, sent["metadata"]["name"])
         return self.shown(await self._kube.update(kind, sent, self._there(namespace), subresource=subresource))
 
     async def patch(
@@ -119,7 +127,7 @@ class Moved:
         patch_type: PatchType = "merge",
         subresource: str = "",
     ) -> Object:
-        where = self._there(namespace)
+        where, kind = self._there(namespace), self._served(kind, name)
         return self.shown(
             await self._kube.patch(kind, name, body, where, patch_type=patch_type, subresource=subresource)
         )
@@ -135,6 +143,7 @@ class Moved:
         propagation_policy: str = "",
     ) -> None:
         where = self._there(namespace)
+        kind = self._served(kind, name)
         await self._kube.delete(
             kind, name, where, uid=uid, grace_period_s=grace_period_s, propagation_policy=propagation_policy
         )
