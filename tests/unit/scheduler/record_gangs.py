@@ -32,9 +32,9 @@ def gang(seed: int) -> list[Object]:
     chance = random.Random(seed)
     nodes = chance.randint(1, 3)
     racks = seed % 4 == 0
-    made = [_class()]
+    made = [device_class()]
     for number in range(nodes):
-        made += _node(f"n{number}", chance.randint(1, 3), f"r{min(number, 1)}" if racks else "")
+        made += node(f"n{number}", chance.randint(1, 3), f"r{min(number, 1)}" if racks else "")
     pods = chance.randint(2, 4)
     for number in range(pods):
         made += _pod(f"p{number}", chance)
@@ -46,13 +46,13 @@ def gang(seed: int) -> list[Object]:
     return [*made, {"apiVersion": k.POD_GROUP.api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}]
 
 
-def _class() -> Object:
+def device_class() -> Object:
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
     head = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": DRIVER}}
     return {**head, "spec": {"selectors": [selector]}}
 
 
-def _node(name: str, devices: int, rack: str) -> list[Object]:
+def node(name: str, devices: int, rack: str) -> list[Object]:
     room = {"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
     labels = {"kubernetes.io/hostname": name, **({RACK: rack} if rack else {})}
     time_ = "2026-11-01T00:00:00Z"
@@ -78,6 +78,11 @@ def _pod(name: str, chance: random.Random) -> list[Object]:
         request = {"name": "g", "firstAvailable": [{"name": f"a{n}", **_asked(n, chance)} for n in (2, 1)]}
     elif what < 0.5:
         request = {"name": "g", "exactly": _asked(2, chance)}
+    return pod_with(name, request)
+
+
+def pod_with(name: str, request: Object) -> list[Object]:
+    """A pod of the gang with a claim for one request."""
     metadata = {"name": name, "namespace": NAMESPACE}
     head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
     spec = {

@@ -121,3 +121,16 @@ def _same_domains(one: Object, placed: frozenset[str], run: Object) -> bool:
     return len(mine) >= len(run) and {labels[node].get(label) for node in mine.values()} == {
         labels[node].get(label) for node in run.values()
     }
+
+
+@pytest.mark.row(233, how="real")
+def test_what_chance_spoilt_once_does_not_get_better_by_waiting() -> None:
+    """A real scheduler refused such gangs, was made to try again several times each, and refused them every time."""
+    found = json.loads((RECORDED.parent / "retries.json").read_text())
+    spoilt = [run for run in found["runs"] if not run["placed"][0]]
+    again = [placed for run in spoilt for placed in run["placed"][1:]]
+    assert len(spoilt) < len(found["runs"]), "chance went both ways"
+    assert len(again) >= 40 and not any(again)
+    refusals = [run["refusals"] for run in found["runs"]]
+    tried = [later - earlier for earlier, later in zip([0, *refusals], refusals, strict=False)]
+    assert all(count >= len(run["placed"]) for count, run in zip(tried, found["runs"], strict=True) if run in spoilt)
