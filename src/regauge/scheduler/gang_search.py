@@ -23,7 +23,7 @@ from regauge.scheduler.claims import owned_by, pod_claims, shared_allocations, w
 from regauge.scheduler.cycle import Cycle, begin
 from regauge.scheduler.gang_joint import Choice, Joint, give_back, is_plain, take
 from regauge.scheduler.gang_orders import orders
-from regauge.scheduler.placing import attempt_alone, held
+from regauge.scheduler.placing import attempt_alone, held_by_itself
 from regauge.scheduler.results import ClaimAllocation, Held, Refusal, Scheduled, SchedulerError
 from regauge.scheduler.state import State
 
@@ -126,7 +126,7 @@ def in_order(
         if len(choices) + left < needed:
             break
         left -= 1
-        waits = held(_alone(pod), state)
+        waits = held_by_itself(pod, state)
         known = None if refused is None else mine.get(id(refused.get(id(pod))))
         outcome = waits if waits is not None else attempt_alone(pod, state, random, known)
         if isinstance(outcome, Scheduled):
@@ -145,11 +145,6 @@ def _distinct(refused: dict[int, dict[str, Refusal]]) -> Iterable[tuple[int, dic
     return {id(one): one for one in refused.values()}.items()
 
 
-def _alone(pod: Pod) -> Pod:
-    """The pod without its group: what holds it back besides that."""
-    return replace(pod, spec=replace(pod.spec, scheduling_group=None))
-
-
 def demands(pods: Sequence[Pod], state: State) -> frozenset[tuple[bytes, int]]:
     """What pods ask for together: of two gangs with the same demands either finds the places of the other."""
     return frozenset((key, len(kind)) for key, kind in _by_demand(pods, state).items())
@@ -164,7 +159,7 @@ def _by_demand(pods: Sequence[Pod], state: State) -> dict[bytes, list[Pod]]:
     found: dict[bytes, list[Pod]] = {}
     labels_count = state.befriended or any(_is_social(pod) for pod in pods)
     for pod in pods:
-        if held(_alone(pod), state) is not None:
+        if held_by_itself(pod, state) is not None:
             continue
         claims = pod_claims(state, pod)
         specs = [] if isinstance(claims, str) else [claim.spec for claim in claims]

@@ -14,6 +14,7 @@ from regauge.base import Randomness
 from regauge.model import Rules, Snapshot
 from regauge.model.core import Pod
 from regauge.model.resource import ResourceClaim
+from regauge.scheduler.gang_claims import with_group_claims
 from regauge.scheduler.gang_kinds import Gang, TopologyWish
 from regauge.scheduler.gang_members import find_gangs
 from regauge.scheduler.gang_search import DEFAULT_STEPS, Choice, GangPlaces, give_back, in_order, place_together, take
@@ -62,7 +63,8 @@ class GangWorld:
         """The world of a snapshot, of its gangs or of `known` ones. Raises `InputError` for an object that cannot be read."""
         gangs = find_gangs(snapshot) if known is None else tuple(known)
         made = [one for gang in gangs for one in gang.made]
-        stored = as_stored(Snapshot.of([*snapshot.all_documents(), *made]))
+        whole = Snapshot.of([*snapshot.all_documents(), *made])
+        stored = as_stored(with_group_claims(whole, rules))
         state = State.of(stored, rules)
         for info in list(state.pods.values()):
             if info.pod.spec.scheduling_gates:

@@ -34,14 +34,20 @@ NO_NODES = "no nodes available to schedule pods"
 
 def held(pod: Pod, state: State) -> Held | None:
     """Why the pod is not even tried now, or None. Nothing is written about such a pod."""
+    waiting = held_by_itself(pod, state)
+    if waiting is not None:
+        return waiting
+    waits = _waits_for_group(pod, state)
+    return Held(GANG_SCHEDULING, waits) if waits else None
+
+
+def held_by_itself(pod: Pod, state: State) -> Held | None:
+    """Why the pod is not even tried now, whatever its group lacks."""
     if pod.spec.scheduling_gates:
         names = " ".join(gate.name for gate in pod.spec.scheduling_gates)
         return Held(SCHEDULING_GATES, f"waiting for scheduling gates: [{names}]")
     claims = dra.pod_claims(state, pod)
-    if isinstance(claims, str):
-        return Held(dra.DYNAMIC_RESOURCES, claims)
-    waits = _waits_for_group(pod, state)
-    return Held(GANG_SCHEDULING, waits) if waits else None
+    return Held(dra.DYNAMIC_RESOURCES, claims) if isinstance(claims, str) else None
 
 
 def _waits_for_group(pod: Pod, state: State) -> str:

@@ -184,3 +184,15 @@ def test_each_kind_says_version_stage_and_source_and_is_on_the_page() -> None:
     assert known_gang_kinds()["pod-group"].is_kept_together(GROUPS) and not known_gang_kinds()[
         "pod-group"
     ].is_kept_together(RULES)
+
+
+@pytest.mark.row(67, how="unit")
+@pytest.mark.parametrize(("gate", "answer", "places"), [(True, "can be placed", 3), (False, "cannot be placed", 0)])
+def test_a_claim_of_the_whole_group_is_one_claim(gate: bool, answer: str, places: int) -> None:
+    """Three pods share two devices of one node while the gate is on; without it each of them wants two of its own."""
+    on = {"GenericWorkload": True, "GangScheduling": True, "DRAWorkloadResourceClaims": gate}
+    claims = [{"name": "g", "resourceClaimTemplateName": "two"}]
+    members = [one for n in range(3) for one in pod(f"p{n}", schedulingGroup={"podGroupName": "pg"})]
+    found = only([*cluster(1, 2), group("v1alpha2", 3, resourceClaims=claims), *members], rules("1.36", on))
+    assert (found.state, len(found.places)) == (answer, places)
+    assert {node for _, node in found.places} <= {"n1"}
