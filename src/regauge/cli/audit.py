@@ -121,13 +121,15 @@ def command(
     from regauge.audit import Severity, is_at_least
     from regauge.base import InputError
     from regauge.collect import AUDIT_KINDS
+    from regauge.model.kinds import CORE_EVENT
 
     if (contract or flavors) and profile is not For.production:
         raise InputError(
             "a contract answers the checklist only", fix="add --profile production, or regauge contract check"
         )
 
-    estate = with_records(read_estate(place, kubeconfig, context, more=AUDIT_KINDS, records_alone=True), nodes)
+    kinds = (*AUDIT_KINDS, CORE_EVENT)
+    estate = with_records(read_estate(place, kubeconfig, context, more=kinds, records_alone=True), nodes)
     tell_skipped(estate)
     given = _given(estate, kube_version, feature_gates, to, profile, time())
     given = replace(given, policy=owner_policy(policy, allowed_registry))

@@ -66,8 +66,10 @@ def _collect(
     from datetime import UTC, datetime
 
     from regauge.collect import AUDIT_KINDS, anonymised, bundle_bytes, without_secrets
+    from regauge.model.kinds import CORE_EVENT
 
-    estate = read_estate(from_, kubeconfig, context, progress=lambda what: say(f"  reading {what}"), more=AUDIT_KINDS)
+    kinds = (*AUDIT_KINDS, CORE_EVENT)
+    estate = read_estate(from_, kubeconfig, context, progress=lambda what: say(f"  reading {what}"), more=kinds)
     estate = with_records(estate, nodes)
     estate, left_out = without_secrets(estate)
     if anonymise:

@@ -121,7 +121,7 @@ async def collect_live(
 ) -> Estate:
     """Everything the assessment looks at, one list per kind; `namespace` limits the namespaced kinds ("" is all).
 
-    `more` are kinds to read beside them: one that is not served is simply not there. Events of `TOLD_REASONS` are read, too.
+    `more` are kinds to read beside them: one that is not served is simply not there; of events only `TOLD_REASONS` are read.
 
     Only `list` is used. A kind that is forbidden or not served is left out and told in `Estate.skipped`. Raises
     `ServerUnavailable` when the cluster does not answer.
@@ -129,7 +129,7 @@ async def collect_live(
     version = await client.version()
     documents: list[Document] = []
     skipped: list[Skipped] = []
-    optional = (*operator_kinds(), *more)
+    optional = (*operator_kinds(), *(kind for kind in more if kind is not CORE_EVENT))
     for listed in (*LIVE_KINDS, *optional):
         kind = listed
         progress(kind.plural)
@@ -147,7 +147,7 @@ async def collect_live(
                 skipped.append(Skipped(kind.resource, f"no version of {kind.kind} is served by this cluster"))
             continue
         documents += listed_documents(kind, found)
-    documents += await _events(client, namespace, skipped)
+    documents += await _events(client, namespace, skipped) if CORE_EVENT in more else []
     return Estate(
         snapshot=Snapshot.of(documents),
         source="the current context",

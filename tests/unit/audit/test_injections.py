@@ -19,6 +19,7 @@ from regauge.collect import AUDIT_KINDS, collect_live
 from regauge.features import rules
 from regauge.kube import ApiError, MemoryClient
 from regauge.model import Document, find_kind
+from regauge.model.kinds import CORE_EVENT
 
 Object = dict[str, Any]
 FAULTS = dict(faults())
@@ -74,7 +75,7 @@ def cluster(fault: Fault) -> tuple[Api, dict[str, str]]:
 
 
 def audited(api: Api, fault: Fault, uids: dict[str, str]) -> set[str]:
-    estate = asyncio.run(collect_live(MemoryClient(api), more=AUDIT_KINDS))
+    estate = asyncio.run(collect_live(MemoryClient(api), more=(*AUDIT_KINDS, CORE_EVENT)))
     documents = [*estate.snapshot.all_documents(), *(Document(one, Where("beside")) for one in fault.beside)]
     return {one.code for one in audit_estate(estate_of(documents, named(dict(fault.given), uids))).findings}
 

@@ -11,6 +11,7 @@ from regauge.base import Clock
 from regauge.cluster import run_virtual
 from regauge.collect import AUDIT_KINDS, collect_live
 from regauge.features import rules
+from regauge.model.kinds import CORE_EVENT
 from regauge.rehearsal import Mode
 from regauge.rehearsal.nodes import MemoryMachine, NodeWorld
 from regauge.rehearsal.playing import EPOCH_S, LIMIT_S, Stage
@@ -40,7 +41,7 @@ def audited(*steps: str) -> tuple[Finding, ...]:
             for step in scenario.steps:
                 await stage.take(step)
             assert all(check.holds for done in stage.done for check in done.checks), stage.done
-            estate = await collect_live(world.kube, more=AUDIT_KINDS)
+            estate = await collect_live(world.kube, more=(*AUDIT_KINDS, CORE_EVENT))
             given = AuditInput(estate.snapshot, rules("1.36"), "stage", clock.now_s(), server_version="v1.36.3")
             return audit_estate(given).findings
         finally:
