@@ -28,6 +28,7 @@ from regauge.audit import (
 from regauge.base import InputError, Where
 from regauge.cli.app import app
 from regauge.collect import load_estate
+from regauge.features import rules as version_rules
 from regauge.model import Document
 from regauge.model.rbac import Action
 
@@ -175,3 +176,29 @@ def test_the_commands_print() -> None:
     assert "nothing is known of rights" in CliRunner().invoke(app, ["rights", "sample"]).stdout
     made = json.loads(CliRunner().invoke(app, ["policies", place, "-o", "json"]).stdout)["items"]
     assert {one["kind"] for one in made} == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+
+
+@pytest.mark.row(147, how="unit")
+@pytest.mark.parametrize(
+    ("minor", "told", "refused"),
+    [
+        ("1.35", "may update the status of claims, allocations in it", False),
+        ("1.36", "may write allocations of all claims (resourceclaims/binding)", True),
+        ("1.37", "may write allocations of all claims (resourceclaims/binding)", True),
+    ],
+)
+def test_what_a_right_on_the_status_of_claims_gives_depends_on_the_version(
+    minor: str, told: str, refused: bool
+) -> None:
+    """Until 1.36 it was all of the status; since then binding and states of devices take verbs of their own."""
+    given = replace(fixture("ACCESS-CLAIM-STATUS", "bad"), rules=version_rules(minor), to=None)
+    (one,) = [one for one in audit_estate(given).findings if one.code == "ACCESS-CLAIM-STATUS"]
+    assert told in one.what
+    driver = replace(fixture("DRIVER-STATUS-REFUSED", "bad"), rules=version_rules(minor), to=None)
+    assert ("DRIVER-STATUS-REFUSED" in {one.code for one in audit_estate(driver).findings}) is refused
+
+
+@pytest.mark.row(276, how="unit")
+def test_an_upgrade_tells_which_drivers_would_be_refused() -> None:
+    given = replace(fixture("DRIVER-STATUS-REFUSED", "bad"), rules=version_rules("1.35"), to=version_rules("1.36"))
+    assert [one.code for one in audit_estate(given, Profile.UPGRADE).findings] == ["DRIVER-STATUS-REFUSED"]
