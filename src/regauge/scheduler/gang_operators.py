@@ -22,7 +22,7 @@ from regauge.scheduler.gang_kinds import (
 )
 from regauge.scheduler.gang_parts import MOST_PODS, Members, annotation, created, keys, label, made, number
 from regauge.scheduler.nodes import Key
-from regauge.scheduler.templates import controller, part
+from regauge.scheduler.templates import part
 
 JOB_SET = ("jobset.x-k8s.io", "JobSet")
 LEADER_WORKER_SET = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
@@ -40,6 +40,8 @@ KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
 COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 VOLCANO_NAME = "scheduling.k8s.io/group-name"
+LEAVES = frozenset({"Pod", "ResourceClaim", "ResourceSlice", "Node", "ConfigMap"})
+MOST_OWNERS = 8
 
 
 def of_operators(members: Members) -> Iterator[Gang]:
@@ -125,11 +127,6 @@ def _kueue_group_of(pod: Document) -> str:
     return label(pod, KUEUE_GROUP)
 
 
-def _controlled_by(pod: Document) -> object:
-    found = controller(pod.object)
-    return (found.get("kind"), found.get("name")) if found is not None else None
-
-
 def _of(
     owner: Document,
     kind: str,
@@ -197,7 +194,9 @@ def _kueue_workloads(members: Members) -> Iterator[Gang]:
     """Workloads of more than one pod that no gang above stands for."""
     sets = (*members.snapshot.documents(JOB_SET), *members.snapshot.documents(LEADER_WORKER_SET))
     told = {(one.kind, one.namespace, one.name) for one in sets}
-    for workload in members.snapshot.documents(KUEUE_WORKLOADS):
+    workloads = members.snapshot.documents(KUEUE_WORKLOADS)
+    owned = _by_owner(members) if workloads else {}
+    for workload in workloads:
         owners: list[Object] = part(workload.object, "metadata").get("ownerReferences") or []
         owner = owners[0] if owners else {}
         spec, status = part(workload.object, "spec"), part(workload.object, "status")
@@ -206,7 +205,8 @@ def _kueue_workloads(members: Members) -> Iterator[Gang]:
         )
         if ended or spec.get("active") is False or _is_told(owner, workload.namespace, told):
             continue
-        gang = _kueue_workload(workload, owner, members)
+        own = owned.get((workload.namespace, str(owner.get("kind")), str(owner.get("name"))), [])
+        gang = _kueue_workload(workload, owner, own, members)
         if gang.least > 1:
             yield gang
 
@@ -216,12 +216,39 @@ def _is_told(owner: Object, namespace: str, told: set[tuple[str, str, str]]) -> 
     return owner.get("kind") == "Pod" or (str(owner.get("kind")), namespace, str(owner.get("name"))) in told
 
 
-def _kueue_workload(workload: Document, owner: Object, members: Members) -> Gang:
-    own, _ = members.where(workload.namespace, _controlled_by, (owner.get("kind"), owner.get("name")))
+def _by_owner(members: Members) -> dict[tuple[str, str, str], list[Document]]:
+    """The pods of everything that owns some, through any number of owners that are there."""
+    above: dict[object, Object] = {}
+    for document in members.snapshot.all_documents():
+        metadata = part(document.object, "metadata") if document.kind not in LEAVES else {}
+        if metadata.get("uid"):
+            above[metadata["uid"]] = metadata
+    found: dict[tuple[str, str, str], list[Document]] = {}
+    for pod in members.pods:
+        waiting: list[Object] = list(part(pod.object, "metadata").get("ownerReferences") or ())
+        seen: set[tuple[str, str, str]] = set()
+        while waiting and len(seen) < MOST_OWNERS:
+            one = waiting.pop()
+            key = (pod.namespace, str(one.get("kind")), str(one.get("name")))
+            if key not in seen:
+                seen.add(key)
+                found.setdefault(key, []).append(pod)
+                waiting += above.get(one.get("uid"), {}).get("ownerReferences") or ()
+    return found
+
+
+def _are_ready(workload: Document) -> bool:
+    conditions = part(workload.object, "status").get("conditions") or ()
+    return any(one.get("type") == "PodsReady" and one.get("status") == "True" for one in conditions)
+
+
+def _kueue_workload(workload: Document, owner: Object, own: list[Document], members: Members) -> Gang:
     title = f"Workload of Kueue {workload.namespace}/{workload.name}"
     if owner:
         title += f" ({owner.get('kind')} {owner.get('name')})"
-    return replace(workload_gang(workload, own, members), name=title)
+    lost = not own and _are_ready(workload)
+    told = "its pods are ready and not found: what is between them and their owner is not in the input" if lost else ""
+    return replace(workload_gang(workload, own, members), name=title, unsupported=told)
 
 
 def workload_gang(

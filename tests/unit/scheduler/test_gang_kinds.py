@@ -152,6 +152,23 @@ def test_workloads_of_kueue_are_gangs_of_what_is_not_reclaimable() -> None:
     assert checked([*cluster(4), kueue_workload(1, owner)]).gangs == ()
 
 
+def test_pods_belong_to_a_workload_of_kueue_through_all_owners() -> None:
+    """A RayJob has a RayCluster, which has the pods; without the cluster in the input they are not found, and it says so."""
+    job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "r", "uid": "uid-r", "controller": True}
+    cluster_ = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "c", "uid": "uid-c", "controller": True}
+    between = object_("ray.io/v1", "RayCluster", "c", "team", metadata={"uid": "uid-c", "ownerReferences": [job]})
+    pods = [
+        one
+        for n in range(2)
+        for one in pod(f"c-{n}", metadata={"ownerReferences": [cluster_]}, node="n0", devices=(f"gpu-{n}",))
+    ]
+    ready = [{"type": "PodsReady", "status": "True"}]
+    workload = kueue_workload(2, job, conditions=ready)
+    assert only([*cluster(4), workload, between, *pods]).state == "is placed"
+    lost = only([*cluster(4), workload, *pods])
+    assert lost.state == "not determined" and lost.why.startswith("its pods are ready and not found")
+
+
 def test_a_workload_of_kueue_for_a_set_that_is_there_is_told_once() -> None:
     owner = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
