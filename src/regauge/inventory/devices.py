@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from regauge.inventory.counts import CountedResource, counted_resources
-from regauge.model import NodeReport, PluginDeviceReport, Snapshot
+from regauge.model import NodeReport, PluginDeviceHolder, PluginDeviceReport, Snapshot
+from regauge.model.core import ENDED_PHASES
 from regauge.model.resource import Device, ResourceSlice
 
 _UUID = re.compile(r"(GPU-|MIG-)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -83,7 +84,7 @@ def take_inventory(snapshot: Snapshot, reports: Iterable[NodeReport] = ()) -> In
     by_node = {report.node: report for report in reports}
     published = list(_published(snapshot, by_node))
     known = {(item.node, value): kind for item in published for kind, value in item.identity.items()}
-    advertised = [*published, *_listed(by_node.values(), known)]
+    advertised = [*published, *_listed(by_node.values(), known, _Running(snapshot))]
     counted = counted_resources(snapshot)
     unseen = tuple(item for item in counted if item.capacity and item.node not in by_node)
     unknown = tuple(
@@ -142,13 +143,30 @@ def _claim_holders(snapshot: Snapshot) -> dict[tuple[str, str, str], list[str]]:
     return holders
 
 
-def _listed(reports: Iterable[NodeReport], known: Mapping[tuple[str, str], str]) -> Iterable[Advertisement]:
+class _Running:
+    """Which pods the API has that have not ended; where it was not asked for pods, any pod may be one."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        pods = [pod.metadata for pod in snapshot.pods if pod.status.phase not in ENDED_PHASES]
+        self._told = bool(snapshot.pods)
+        self._uids = {one.uid for one in pods}
+        self._names = {(one.namespace, one.name) for one in pods}
+
+    def has(self, holder: PluginDeviceHolder) -> bool:
+        if not self._told:
+            return True
+        return holder.pod_uid in self._uids if holder.pod_uid else (holder.namespace, holder.pod) in self._names
+
+
+def _listed(
+    reports: Iterable[NodeReport], known: Mapping[tuple[str, str], str], running: _Running
+) -> Iterable[Advertisement]:
     for report in reports:
         held: dict[tuple[str, str], list[str]] = defaultdict(list)
         for holder in report.holders:
             for device_id in holder.device_ids:
                 held[(holder.resource_name, device_id)].append(f"pod {holder.namespace}/{holder.pod}")
-        for device in (*report.plugin_devices, *_held_unlisted(report)):
+        for device in (*report.plugin_devices, *_held_unlisted(report, running)):
             holders = tuple(held.get((device.resource_name, device.device_id), ()))
             identity = dict(device.identity) or _identity_in(device, report.node, known)
             source = device.resource_name
@@ -157,10 +175,14 @@ def _listed(reports: Iterable[NodeReport], known: Mapping[tuple[str, str], str])
             )
 
 
-def _held_unlisted(report: NodeReport) -> Iterable[PluginDeviceReport]:
-    """Devices that containers hold while their plugin lists them no more: it died, or it went; nobody gets them anew."""
+def _held_unlisted(report: NodeReport, running: _Running) -> Iterable[PluginDeviceReport]:
+    """Devices that containers hold while their plugin lists them no more: it died, or it went; nobody gets them anew.
+
+    A kubelet's checkpoint goes on naming pods that are gone until it admits the next one; those hold nothing.
+    """
     listed = {(device.resource_name, device.device_id) for device in report.plugin_devices}
-    held = {(holder.resource_name, one): None for holder in report.holders for one in holder.device_ids}
+    holders = [holder for holder in report.holders if running.has(holder)]
+    held = dict.fromkeys((holder.resource_name, one) for holder in holders for one in holder.device_ids)
     for resource_name, device_id in held:
         if (resource_name, device_id) not in listed:
             yield PluginDeviceReport(resource_name, device_id, healthy=False)

@@ -165,3 +165,31 @@ def test_a_device_that_a_pod_holds_from_a_plugin_that_is_gone_is_owned_twice_onc
     held = (PluginDeviceHolder("ns", "p", "main", "example.com/gpu", (uuid,)),)
     (double,) = take_inventory(_snapshot(), [NodeReport("n1", (), held)]).doubly_owned
     assert (double.identity, double.holders) == (uuid, ("pod ns/p",))
+
+
+@pytest.mark.parametrize(
+    ("holder", "held"),
+    [
+        (PluginDeviceHolder("ns", "runs", "main", "example.com/gpu", ("gpu-1",)), True),
+        (PluginDeviceHolder("", "", "main", "example.com/gpu", ("gpu-1",), "u-runs"), True),
+        (PluginDeviceHolder("ns", "ended", "main", "example.com/gpu", ("gpu-1",)), False),
+        (PluginDeviceHolder("ns", "gone", "main", "example.com/gpu", ("gpu-1",), "u-gone"), False),
+        (PluginDeviceHolder("ns", "runs", "main", "example.com/gpu", ("gpu-1",), "u-before"), False),
+    ],
+)
+def test_a_checkpoint_that_still_names_a_pod_that_is_gone_holds_no_device(
+    holder: PluginDeviceHolder, held: bool
+) -> None:
+    pods = """
+apiVersion: v1
+kind: Pod
+metadata: {name: runs, namespace: ns, uid: u-runs}
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ended, namespace: ns, uid: u-ended}
+status: {phase: Succeeded}
+"""
+    found = take_inventory(_snapshot(pods), [NodeReport("n1", (), (holder,))])
+    assert [device.advertisements[0].name for device in found.devices] == (["gpu-1"] if held else [])
