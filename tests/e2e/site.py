@@ -26,7 +26,18 @@ from regauge.model import Quantity
 T = TypeVar("T")
 Doc = dict[str, Any]
 
-WORDS = ("see", "ill", "die", "two", "tell", "meter", "time", "view", "pact")  # of the suite's drivers, see `Site.driver_name`
+# Of the drivers of the suite, see `Site.driver_name`.
+WORDS = (
+    "see",
+    "ill",
+    "die",
+    "two",
+    "tell",
+    "meter",
+    "time",
+    "view",
+    "pact",
+)  # of the suite's drivers, see `Site.driver_name`
 MANIFESTS = ROOT / "deploy" / "driver"
 NEEDED = ("REGAUGE_KUBECONFIG", "REGAUGE_KUBELET_DIR")
 

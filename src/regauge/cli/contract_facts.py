@@ -69,9 +69,7 @@ def audit_input(estate: Estate, rules: Rules, kube_version: str | None) -> Audit
 
     reports = reports_of(estate) if estate.nodes else ()
     told = kube_version or estate.git_version or ""
-    return AuditInput(
-        estate.snapshot, rules, estate.source, time(), estate.nodes, reports, told, unread=estate.unread
-    )
+    return AuditInput(estate.snapshot, rules, estate.source, time(), estate.nodes, reports, told, unread=estate.unread)
 
 
 def facts_of(

@@ -22,7 +22,10 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge audit", "what is wrong with devices in the current kube context: on which layer, why, what to do"),
     ("regauge audit estate.zip --profile production", "the ten questions before production, each with its evidence"),
     ("regauge contract init estate.zip -w contract.yaml", "what the platform promises, with what is still to be said"),
-    ("regauge contract diff context:east context:west", "whether clusters have the same classes, templates and flavors"),
+    (
+        "regauge contract diff context:east context:west",
+        "whether clusters have the same classes, templates and flavors",
+    ),
     ("regauge dashboard", "the current kube context on a live page: devices, holders, what waits and why; reads only"),
     ("regauge devices --state trouble -o wide", "devices of both stacks that are tainted, ill, blocked or gone"),
     ("kubectl regauge claims -A -w", "claims with pods, node, devices and why they wait, as they change"),
@@ -45,7 +48,10 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("regauge explain layers", "who does what between a device and a container, with the tests that show it"),
     ("regauge explain failures F-2", "what is seen when it happens, and what to do"),
     ("regauge features compare", "device plugins and DRA, need by need"),
-    ("regauge features support estate.zip", "which features are there with your drivers: version, gate, what they show"),
+    (
+        "regauge features support estate.zip",
+        "which features are there with your drivers: version, gate, what they show",
+    ),
     ("regauge features watch --kube-version 1.36", "what is not safe to depend on yet, with a pilot for each"),
     ("regauge verify pilots", "a small trial of each young feature"),
     ("regauge features --kube-version 1.36", "what of DRA is ready on 1.36, gate by gate"),
