@@ -12,6 +12,8 @@ from typing import Any
 
 from regauge.model.documents import Document
 from regauge.model.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from regauge.model.meta import LabelSelector, SelectorRequirement
+from regauge.model.selectors import matches_labels
 from regauge.model.snapshot import Snapshot
 
 MASTERS = "system:masters"
@@ -210,24 +212,17 @@ def _roles(snapshot: Snapshot) -> Mapping[tuple[str, str, str], tuple[Rule, ...]
 
 
 def _selects(selector: Mapping[str, Any], role: Mapping[str, Any]) -> bool:
-    labels = _mapping(_mapping(role.get("metadata")).get("labels"))
-    if any(labels.get(key) != value for key, value in _mapping(selector.get("matchLabels")).items()):
-        return False
-    return all(_meets(_mapping(one), labels) for one in _items(selector.get("matchExpressions")))
-
-
-def _meets(requirement: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    key, values = str(requirement.get("key")), _items(requirement.get("values"))
-    match requirement.get("operator"):
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False
+    requirements = (_mapping(one) for one in _items(selector.get("matchExpressions")))
+    typed = LabelSelector(
+        match_labels=dict(_mapping(selector.get("matchLabels"))),
+        match_expressions=tuple(
+            SelectorRequirement(
+                key=str(one.get("key")), operator=str(one.get("operator")), values=tuple(_items(one.get("values")))
+            )
+            for one in requirements
+        ),
+    )
+    return matches_labels(typed, _mapping(_mapping(role.get("metadata")).get("labels")))
 
 
 def _has(rule: Rule, field: str, wanted: str) -> bool:

@@ -72,7 +72,7 @@ def _held(pod: Pod, claim: ResourceClaim, charging: Charging) -> Iterable[Held]:
         if not result.admin_access:
             grouped.setdefault(result.request, []).append(result)
     for request, results in grouped.items():
-        class_name = _class_of(claim, request)
+        class_name = class_asked(claim, request)
         total = Quantity.of(0)
         for result in results:
             total = total.add(_amount(result, class_name, charging))
@@ -80,7 +80,8 @@ def _held(pod: Pod, claim: ResourceClaim, charging: Charging) -> Iterable[Held]:
         yield Held(claim, asked_by.get(request, ""), class_name, ids, total, len(claim.status.reserved_for))
 
 
-def _class_of(claim: ResourceClaim, request: str) -> str:
+def class_asked(claim: ResourceClaim, request: str) -> str:
+    """The class of a claim's request, or of one of its alternatives ("main/sub"); "" where it has none."""
     main, _, sub = request.partition("/")
     for one in claim.spec.devices.requests:
         if one.name == main:

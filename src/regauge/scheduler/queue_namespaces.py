@@ -21,6 +21,7 @@ from regauge.model.resource import (
 )
 from regauge.scheduler.nodes import Key, is_terminal
 from regauge.scheduler.queue_charging import Charging
+from regauge.scheduler.queue_holdings import class_asked
 from regauge.scheduler.queue_objects import amount
 from regauge.scheduler.resources import pod_requests
 from regauge.scheduler.templates import part
@@ -139,7 +140,7 @@ class NamespaceQuotas:
             for claim in space.claims
             if claim.status.allocation is not None
             for one in claim.status.allocation.devices.results
-            if not one.admin_access and _class_of(claim, one.request) in classes
+            if not one.admin_access and class_asked(claim, one.request) in classes
         }
         found = len(devices)
         if not key.endswith(CLASS_QUOTA):
@@ -232,16 +233,6 @@ def _asked(claim: ResourceClaim) -> dict[str, int]:
 
 def _number(mode: str | None, count: int | None) -> int:
     return MAX_RESULTS_PER_CLAIM if mode == "All" else (1 if count is None else count)
-
-
-def _class_of(claim: ResourceClaim, request: str) -> str:
-    main, _, sub = request.partition("/")
-    for one in claim.spec.devices.requests:
-        if one.name == main:
-            if one.exactly is not None:
-                return one.exactly.device_class_name
-            return next((item.device_class_name for item in one.first_available if item.name == sub), "")
-    return ""
 
 
 __all__ = ["CLASS_QUOTA", "NamespaceQuotas", "QuotaKey", "QuotaNote"]
