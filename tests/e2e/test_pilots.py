@@ -26,6 +26,7 @@ from regauge.rehearsal.real import play_real
 from regauge.rehearsal.scenario import Scenario, suite
 
 # A namespace beside its own is not looked at there; what a driver says in a claim is shown by tests of the driver.
+PATIENCE_S = 120.0  # a kubelet that asks for a claim too early tries again after more than a minute
 LEFT_OUT = ("admin-access", "claim-device-status")
 PILOTS = [one for one in suite("pilots") if one.name not in LEFT_OUT]
 pytestmark = [pytest.mark.timeout(240)]
@@ -73,7 +74,8 @@ def test_a_pilot_holds_on_a_real_cluster(scenario: Scenario) -> None:
         pytest.skip(f"the API server has not on: {scenario.feature_gates}")
     node = os.environ.get("REGAUGE_NODE") or said([*client, "get", "nodes", "-o", "name"]).strip().removeprefix("node/")
     image = os.environ.get("REGAUGE_E2E_IMAGE", "busybox:1.36")
-    scenario = structs.replace(scenario, settle=0.0)
+    steps = tuple(structs.replace(step, within=max(step.within, PATIENCE_S)) for step in scenario.steps)
+    scenario = structs.replace(scenario, settle=0.0, steps=steps)
     told: list[str] = []
 
     def listen(_title: str, step: Done | None) -> None:
