@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from regauge.cluster.listing import watch_query
 from regauge.cluster.refusals import failure
 from regauge.cluster.rest import answer, authorize
 from regauge.cluster.streams import Streams, Watch, line, pod_log
-from regauge.host import check_socket_path, is_listening
+from regauge.host import check_socket_path, is_listening, private_socket
 from regauge.kube import ApiError, Gone, ServerUnavailable
 
 START_TIMEOUT_S = 10.0
@@ -174,9 +175,9 @@ class _Running:
         self._where = where
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Returns when it answers. Raises `InputError` when it cannot listen."""
-        self._task = asyncio.create_task(self._server.serve(), name="api-server")
+    async def start(self, sockets: list[socket.socket] | None = None) -> None:
+        """Returns when it answers, on `sockets` where some are given. Raises `InputError` when it cannot listen."""
+        self._task = asyncio.create_task(self._server.serve(sockets), name="api-server")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + START_TIMEOUT_S
         while not self._server.started:
@@ -268,7 +269,7 @@ class ApiSocket:
     def __init__(self, api: Api, path: str) -> None:
         self.path = path
         streams = Streams()
-        self._running = _Running(uvicorn.Config(make_app(api, streams), uds=path, **_COMMON), path, streams)
+        self._running = _Running(uvicorn.Config(make_app(api, streams), **_COMMON), path, streams)
 
     async def start(self) -> None:
         """Raises `InputError` when the path is too long or another server listens there."""
@@ -280,12 +281,7 @@ class ApiSocket:
             if is_listening(self.path):
                 raise InputError(f"another server listens on {self.path}", fix="stop it, or choose another directory")
             os.unlink(self.path)
-        mask = os.umask(0o177)
-        try:
-            await self._running.start()
-        finally:
-            os.umask(mask)
-        os.chmod(self.path, 0o600)
+        await self._running.start([private_socket(self.path)])
 
     async def stop(self) -> None:
         await self._running.stop()

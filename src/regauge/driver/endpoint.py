@@ -24,7 +24,7 @@ from regauge.driver.metrics import CONTENT_TYPE, Metrics
 from regauge.driver.notices import Tell
 from regauge.driver.process import Driver
 from regauge.driver.status import Status
-from regauge.host import check_socket_path, is_listening
+from regauge.host import check_socket_path, is_listening, private_socket
 
 LIVE_PATH = "/healthz"
 READY_PATH = "/readyz"
@@ -84,10 +84,7 @@ class Endpoint:
         config = uvicorn.Config(
             self.application(driver), lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1
         )
-        if self._where.socket:
-            _free(self._where.socket)
-            config.uds = self._where.socket
-        else:
+        if not self._where.socket:
             config.host, config.port = self._where.host, self._where.port
         server = _Server(config)
         task = await _started(server, self._where)
@@ -130,28 +127,31 @@ def _free(path: str) -> None:
 
 
 async def _started(server: uvicorn.Server, where: Address) -> asyncio.Task[None]:
-    """The server's task, once it listens. The socket is for its owner alone from the first moment."""
-    mask = os.umask(0o177)
-    try:
-        task = asyncio.create_task(_serve(server, where), name="endpoint")
-        deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
-        while not server.started:
-            if task.done():
-                task.result()
-            if task.done() or asyncio.get_running_loop().time() > deadline:
-                task.cancel()
-                raise InputError(f"it cannot listen on {where.socket or where.host}", fix="choose another address")
-            await asyncio.sleep(0.005)
-    finally:
-        os.umask(mask)
-    if where.socket:
-        os.chmod(where.socket, 0o600)
+    """The server's task, once it listens."""
+    task = asyncio.create_task(_serve(server, where), name="endpoint")
+    deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
+    while not server.started:
+        if task.done():
+            task.result()
+        if task.done() or asyncio.get_running_loop().time() > deadline:
+            task.cancel()
+            raise InputError(f"it cannot listen on {where.socket or where.host}", fix="choose another address")
+        await asyncio.sleep(0.005)
     return task
 
 
 async def _serve(server: uvicorn.Server, where: Address) -> None:
+    sockets = None
+    if where.socket:
+        _free(where.socket)
+        try:
+            sockets = [private_socket(where.socket)]
+        except OSError as error:
+            raise InputError(
+                f"it cannot listen on {where.socket}: {error.strerror}", fix="choose another path"
+            ) from None
     try:
-        await server.serve()
+        await server.serve(sockets)
     except SystemExit:  # so uvicorn says that the address is taken
         raise InputError(
             f"it cannot listen on {where.socket or f'{where.host}:{where.port}'}: the address is in use",

@@ -7,7 +7,7 @@ from regauge.host.clock import RealClock
 from regauge.host.files import FilesBelow, RealFiles, sync_directory
 from regauge.host.locks import FileLock, file_lock
 from regauge.host.processes import bound_command
-from regauge.host.sockets import SOCKET_PATH_LIMIT_BYTES, check_socket_path, is_listening
+from regauge.host.sockets import SOCKET_PATH_LIMIT_BYTES, check_socket_path, is_listening, private_socket
 
 __all__ = [
     "SOCKET_PATH_LIMIT_BYTES",
@@ -19,5 +19,6 @@ __all__ = [
     "check_socket_path",
     "file_lock",
     "is_listening",
+    "private_socket",
     "sync_directory",
 ]

@@ -1,4 +1,4 @@
-"""Unix sockets: the limit of their path, and telling a living one from a leftover."""
+"""Unix sockets: the limit of their path, telling a living one from a leftover, and one for its owner alone."""
 
 from __future__ import annotations
 
@@ -27,3 +27,21 @@ def is_listening(path: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def private_socket(path: str) -> socket.socket:
+    """A unix socket bound at `path` that only its owner may connect to, from its first moment on; it does not listen yet.
+
+    The mask of the process is another one within this call alone: whoever waits while it is changed lends it to all other
+    tasks, and two that do so at once may leave it behind. Raises `OSError`.
+    """
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        bound.bind(path)
+    except BaseException:
+        bound.close()
+        raise
+    finally:
+        os.umask(mask)
+    return bound

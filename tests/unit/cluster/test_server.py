@@ -49,6 +49,22 @@ def run(path: Path, body: Body) -> None:
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
+def test_servers_that_start_at_once_leave_the_mask_of_the_process_as_it_was(tmp_path: Path) -> None:
+    async def main() -> None:
+        servers = [ApiSocket(new_api_server(RealClock(), random.Random(1)), str(tmp_path / name)) for name in "ab"]
+        await asyncio.gather(*(server.start() for server in servers))
+        (tmp_path / "made meanwhile").touch()
+        await asyncio.gather(*(server.stop() for server in servers))
+
+    before = os.umask(0o022)
+    try:
+        asyncio.run(asyncio.wait_for(main(), 30))
+        left = os.umask(before)
+    finally:
+        os.umask(before)
+    assert (left, stat.S_IMODE((tmp_path / "made meanwhile").stat().st_mode)) == (0o022, 0o644)
+
+
 def test_only_the_owner_may_use_the_socket_and_it_goes_with_the_server(tmp_path: Path) -> None:
     path = tmp_path / "api.sock"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regauge.base import Files, MemoryFiles
-from regauge.host import RealFiles, check_socket_path, file_lock, is_listening
+from regauge.host import RealFiles, check_socket_path, file_lock, is_listening, private_socket
 
 
 def test_both_file_systems_keep_the_same_contract(tmp_path: Path) -> None:
@@ -71,3 +71,16 @@ def test_a_long_socket_path_is_refused_in_words() -> None:
     check_socket_path("/" + "x" * 106)
     with pytest.raises(ValueError, match="Linux allows 107"):
         check_socket_path("/" + "x" * 107)
+
+
+def test_a_private_socket_is_for_its_owner_from_the_first_moment_and_the_mask_is_as_before(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with private_socket(str(tmp_path / "s")) as bound:
+            assert bound.getsockname() == str(tmp_path / "s")
+            assert (tmp_path / "s").stat().st_mode & 0o777 == 0o600
+        with pytest.raises(OSError, match="in use"):
+            private_socket(str(tmp_path / "s"))
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
