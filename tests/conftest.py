@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from functools import partial
 
@@ -13,6 +14,10 @@ from tests.goldens import DIRECTORY, compare
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.register_profile("searching", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile("repeatable")
+
+# A shell gives its background jobs an interrupt that is ignored, and every program that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -37,6 +37,10 @@ def test_it_shows_the_sample_with_a_token_and_ends_in_order(tmp_path: Path) -> N
             assert answer.json()["tables"]["about"]["page"]["source"] == "the sample estate"
         finally:
             running.send_signal(signal.SIGINT)
+            try:
+                running.wait(20)
+            finally:
+                running.kill()
         told = running.stderr.read()
     assert running.returncode in (0, 130) and "Traceback" not in told, told
 
