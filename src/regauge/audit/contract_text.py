@@ -46,7 +46,7 @@ def blanks(contract: Contract) -> Iterator[tuple[str, str]]:
             yield f"nodePools[{at}].rationale", f"why {pool.name} is served by {pool.mode}"
     for at, mode in enumerate(contract.modes):
         for name, text, question in (
-            ("canary", mode.canary, f"on which node or pool a change of {mode.mode} is tried first"),
+            ("canary", mode.canary, f"where a change of {mode.mode} is tried first: node NAME, or pool NAME"),
             ("rollback", mode.rollback, f"how a change of {mode.mode} is undone"),
             (
                 "rehearsal.digest",
