@@ -29,7 +29,7 @@ from regauge.scheduler import State
 (CROWD,) = suite("crowd")
 SCHEDULES = 1000
 IN_CI = os.environ.get("REGAUGE_CI") == "1"
-BUDGET_S, CI_LIMIT_S = 20.0, 900
+BUDGET_S, CI_LIMIT_S = 8.0, 900
 SOAK = int(os.environ.get("REGAUGE_SOAK", "100000"))
 PROCESSES = os.cpu_count() or 1
 Patch = Callable[[pytest.MonkeyPatch], None]
